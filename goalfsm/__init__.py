@@ -1,0 +1,1 @@
+"""goalfsm: explicit state machines for goal lifecycles."""

@@ -1,0 +1,190 @@
+"""The thread that writes a journal file: group commit, and one wake-up of the event loop for a whole batch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from goalfsm._errors import GoalfsmError, JournalError, StaleOwner
+from goalfsm._journal import out_of_sequence
+from goalfsm._sqlite_file import connect, explain, open_file
+
+__all__ = ["EPOCH", "Tables", "Work", "Writer"]
+
+EPOCH = "SELECT epoch FROM threads WHERE thread_id = ?"
+_LAST = "SELECT max(seq) FROM steps WHERE thread_id = ?"
+_APPEND = "INSERT INTO steps (thread_id, seq, epoch, record) VALUES (?, ?, ?, ?)"
+_OWN = """
+    INSERT INTO threads (thread_id, epoch, owner) VALUES (?, ?, ?)
+    ON CONFLICT (thread_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner
+"""
+_HEADS_KEPT = 10_000
+
+# What the writer is asked to do, and with which arguments; the future gets the result, or the error as a result
+# (an error *set* on a future whose caller was just cancelled would be reported as never retrieved).
+Work = Callable[..., Any]
+_Op = tuple["asyncio.Future[Any]", Work, tuple[Any, ...]]
+
+
+class Tables:
+    """The tables as the writer uses them, inside its transaction.
+
+    The epoch and last number of recently used threads are remembered, and forgotten as soon as SQLite says that another
+    connection committed anything (`data_version`, asked under the write lock): so every check holds across processes.
+    """
+
+    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+        self._where = f"journal {path}"
+        self._db = db
+        self._heads: dict[str, tuple[int, int]] = {}
+        self._version = -1
+
+    def begin(self) -> None:
+        """Take the write lock."""
+        self._db.execute("BEGIN IMMEDIATE")
+        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        if version != self._version or len(self._heads) > _HEADS_KEPT:
+            self._heads.clear()
+            self._version = version
+
+    def commit(self) -> None:
+        """Make everything since `begin` durable."""
+        self._db.execute("COMMIT")
+
+    def roll_back(self) -> bool:
+        """Undo everything since `begin`; False if the connection cannot even do that."""
+        self._heads.clear()
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(sqlite3.Error):
+            self._db.close()
+
+    def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
+        """Store the next record (see `Journal.append`)."""
+        current, last = self._heads.get(thread_id) or self._look_up(thread_id)
+        if current != epoch:
+            raise StaleOwner(thread_id, epoch, current)
+        if seq != last + 1:
+            raise out_of_sequence(self._where, thread_id, last, seq)
+        self._db.execute(_APPEND, (thread_id, seq, epoch, record))
+        if seq == 1 and epoch == 0:
+            self._db.execute(_OWN, (thread_id, 0, ""))
+        self._heads[thread_id] = (epoch, seq)
+
+    def claim(self, thread_id: str, owner: str, expected: int) -> int:
+        """Take a thread over if its epoch is `expected` (see `Journal.claim`)."""
+        current, last = self._look_up(thread_id)
+        if current != expected:
+            raise StaleOwner(thread_id, expected, current)
+        self._db.execute(_OWN, (thread_id, expected + 1, owner))
+        self._heads[thread_id] = (expected + 1, last)
+        return expected + 1
+
+    def _look_up(self, thread_id: str) -> tuple[int, int]:
+        row = self._db.execute(EPOCH, (thread_id,)).fetchone()
+        (last,) = self._db.execute(_LAST, (thread_id,)).fetchone()
+        return (row[0] if row else 0, last or 0)
+
+
+class Writer:
+    """The one thread that writes. Everything it is asked for is answered, in order, until `stop`."""
+
+    def __init__(self, path: str, busy_timeout: float) -> None:
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Op | None] = SimpleQueue()
+        self._tables: Tables | None = None
+        self.ready: asyncio.Future[JournalError | None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        # A daemon: a host that forgets to close must still be able to exit; what was acknowledged is on disk.
+        self._thread = threading.Thread(target=self._run, name=f"goalfsm-journal {os.path.basename(path)}", daemon=True)
+        self._thread.start()
+
+    def ask(self, work: Work, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
+        """Queue one piece of work; cancelling the future does not take it back."""
+        future = self._loop.create_future()
+        self._queue.put((future, work, arguments))
+        return future
+
+    def stop(self) -> None:
+        """End after what is queued now."""
+        self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait for the last instructions of a thread that has `ended`."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._tables = Tables(self._path, open_file(self._path, self._busy_timeout))
+        except JournalError as error:
+            self._tell([(self.ready, error)])
+        else:
+            self._tell([(self.ready, None)])
+            while self._turn():
+                pass
+            if self._tables is not None:
+                self._tables.close()
+        self._tell([(self.ended, None)])
+
+    def _turn(self) -> bool:
+        batch: list[_Op] = []
+        op = self._queue.get()
+        with suppress(Empty):
+            while op is not None:
+                batch.append(op)
+                op = self._queue.get_nowait()
+        if batch:
+            self._tell(self._commit(batch))
+        return op is not None
+
+    def _commit(self, batch: list[_Op]) -> list[tuple[asyncio.Future[Any], Any]]:
+        """Do a batch in one transaction; if that fails, nothing of it is visible and everyone hears why."""
+        outcomes: list[tuple[asyncio.Future[Any], Any]] = []
+        try:
+            if self._tables is None:
+                self._tables = Tables(self._path, connect(self._path, self._busy_timeout))
+            tables = self._tables
+            tables.begin()
+            for future, work, arguments in batch:
+                try:
+                    outcomes.append((future, work(tables, *arguments)))
+                except (GoalfsmError, sqlite3.DataError, sqlite3.IntegrityError, ValueError, OverflowError) as error:
+                    # Only this one is wrong: SQLite undid its statement and kept the transaction.
+                    outcomes.append((future, error))
+            tables.commit()
+        except (sqlite3.Error, JournalError) as error:
+            self._roll_back()
+            return [(future, explain(self._path, "written", error)) for future, _, _ in batch]
+        return outcomes
+
+    def _roll_back(self) -> None:
+        """Leave no transaction open; a connection that cannot even roll back is replaced."""
+        if self._tables is not None and not self._tables.roll_back():
+            self._tables.close()
+            self._tables = None
+
+    def _tell(self, outcomes: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        # The loop may be gone if the host was stopped hard; then nobody is left to tell.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_resolve, outcomes)
+
+
+def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in outcomes:
+        if not future.done():
+            future.set_result(outcome)

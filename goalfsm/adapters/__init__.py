@@ -1,0 +1,1 @@
+"""Adapters: each translates one provider and decides nothing."""
