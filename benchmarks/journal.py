@@ -1,8 +1,8 @@
 """Commits per second of the journal beside raw SQLite at the same durability, in one run: quote the ratios.
 
-raw_single: one row a transaction. raw_grouped: transactions of 64 rows. goalfsm_single: one task that appends, one record
-after the other. goalfsm_grouped: 1,000 tasks that do so, each on its own thread's history. Both sides use WAL with
-synchronous=FULL, the same tables and records of 300 bytes; the rounds are interleaved and the best one of each counts.
+raw_single: one row a transaction. raw_grouped: transactions of 64 rows. goalfsm_single: one task that appends, one
+record after the other. goalfsm_grouped: 1,000 tasks that do so, each on its own thread's history. Both sides use WAL
+with synchronous=FULL, the same tables and records of 300 bytes; the rounds are interleaved, the best of each counts.
 """
 
 from __future__ import annotations

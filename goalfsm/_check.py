@@ -17,6 +17,9 @@ from goalfsm._read import read
 __all__ = ["check_spec", "check_specs", "guard_table", "static_problems"]
 
 
+_UNKNOWN = {"initial state": "GF104", "state": "GF105", "event": "GF106", "effect": "GF108"}
+
+
 def check_spec(path: str | Path, guards: Mapping[str, Guard] | ModuleType | None = None) -> list[Problem]:
     """List every problem of one spec file; with `guards`, also unbound and unused ones."""
     return check_specs([path], guards)
@@ -79,32 +82,39 @@ def _label(row: Row) -> str:
 
 
 def _names(draft: Draft, spec: Spec, guards: Mapping[str, Guard] | None) -> Spec:
-    def known(code: str, kind: str, name: str, names: Iterable[str], *where: str | int, who: str = "") -> str:
+    def one(kind: str, name: str, names: Iterable[str], *where: str | int, who: str = "") -> str:
         names = tuple(names)
         if name in names:
             return name
-        draft.report(code, f"{who}unknown {kind} {name!r}{did_you_mean(name, names)}", *where)
+        draft.report(_UNKNOWN[kind], f"{who}unknown {kind} {name!r}{did_you_mean(name, names)}", *where)
         return next(iter(get_close_matches(name, names, n=1)), name)
+
+    def several(kind: str, row: Row, key: str, given: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+        meant = [one(kind, name, names, *_at(row, key, n), who=f"{_label(row)}: ") for n, name in enumerate(given)]
+        # A misspelt name beside the right one would look like a row that repeats itself.
+        return tuple(new for old, new in zip(given, meant, strict=True) if new == old or new not in given)
 
     rows = []
     for row in spec.rows:
-        who = f"{_label(row)}: "
-        sources = tuple(known("GF105", "state", name, spec.states, *_at(row, "from"), who=who) for name in row.sources)
-        events = tuple(known("GF106", "event", name, spec.events, *_at(row, "event"), who=who) for name in row.events)
-        to = None if row.to is None else known("GF105", "state", row.to, spec.states, *_at(row, "to"), who=who)
-        do = tuple(known("GF108", "effect", name, spec.effects, *_at(row, "do"), who=who) for name in row.do)
+        sources = several("state", row, "from", row.sources, spec.states)
+        events = several("event", row, "event", row.events, spec.events)
+        to = None if row.to is None else one("state", row.to, spec.states, *_at(row, "to"), who=f"{_label(row)}: ")
+        do = several("effect", row, "do", row.do, spec.effects)
         if row.guard is not None:
-            draft.identifier(f"{_label(row)}: guard", row.guard, *_at(row, "if"))
-            if guards is not None and row.guard not in guards:
-                text = f"{who}guard {row.guard!r} is not bound{did_you_mean(row.guard, guards)}"
-                draft.report("GF109", text, *_at(row, "if"))
+            _guard(draft, row, row.guard, guards)
         rows.append(attrs.evolve(row, sources=sources, events=events, to=to, do=do))
-    initial = spec.initial
-    if not initial:
+    if not spec.initial:
         draft.report("GF104", "no 'initial' state is named")
-    else:
-        initial = known("GF104", "initial state", initial, spec.states, "initial")
+        return attrs.evolve(spec, rows=tuple(rows))
+    initial = one("initial state", spec.initial, spec.states, "initial")
     return attrs.evolve(spec, rows=tuple(rows), initial=initial)
+
+
+def _guard(draft: Draft, row: Row, name: str, guards: Mapping[str, Guard] | None) -> None:
+    draft.identifier(f"{_label(row)}: guard", name, *_at(row, "if"))
+    if guards is not None and name not in guards:
+        text = f"{_label(row)}: guard {name!r} is not bound{did_you_mean(name, guards)}"
+        draft.report("GF109", text, *_at(row, "if"))
 
 
 def _data(draft: Draft, spec: Spec) -> dict[str, str]:

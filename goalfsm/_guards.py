@@ -70,6 +70,12 @@ def same_goal(goal: Any, event: Any, _core: Any) -> bool:
 
 
 @_guard
+def other_goal(goal: Any, event: Any, _core: Any) -> bool:
+    """Another identity than the one held, if one is."""
+    return bool(goal.ref and goal.ref != event.ref)
+
+
+@_guard
 def new_turn(turn: Any, event: Any, core: Any) -> bool:
     """Neither running nor ended."""
     return event.turn_id not in core.ended and (turn.state != "running" or event.turn_id != turn.turn_id)
@@ -125,6 +131,12 @@ def unnamed(op: Any, _event: Any, _core: Any) -> bool:
 def goal_over(_op: Any, _event: Any, core: Any) -> bool:
     """The goal is known and not active; unknown is not over."""
     return _goal_over(core)
+
+
+@_guard
+def goal_may_go_on(_op: Any, _event: Any, core: Any) -> bool:
+    """The goal is active or not known: a turn of it may come."""
+    return not _goal_over(core)
 
 
 @_guard
@@ -244,12 +256,18 @@ def wants_operation(row: Any, _event: Any, _core: Any) -> bool:
 
 
 @_guard
-def owner_ok(row: Any, _event: Any, core: Any) -> bool:
-    """The operation, stop fence, owner, transport and (if one was captured) goal are those of the admission."""
+def owner_stands(row: Any, _event: Any, core: Any) -> bool:
+    """The operation, stop fence, owner and transport are those of the admission; its goal may be unreadable just now."""
     op = core.operation
     if op is None or op.state not in ("running", "gap") or op.id != row.op:
         return False
-    if row.stops != core.stops or row.epoch != core.epoch or row.gen != core.gen:
+    return bool(row.stops == core.stops and row.epoch == core.epoch and row.gen == core.gen)
+
+
+@_guard
+def owner_ok(row: Any, event: Any, core: Any) -> bool:
+    """As `owner_stands`, and (if one was captured) the goal is active and that of the admission."""
+    if not owner_stands(row, event, core):
         return False
     return not row.ref or (core.goal.state == "active" and core.goal.ref == row.ref)
 

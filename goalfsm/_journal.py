@@ -7,13 +7,15 @@ epoch (surface 28: after a take-over the old owner writes nothing more) and the 
 from __future__ import annotations
 
 import os
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import attrs
 
 from goalfsm._errors import JournalError, StaleOwner
 
-__all__ = ["Journal", "MemoryJournal", "Stored", "open_journal", "out_of_sequence"]
+__all__ = ["Journal", "MemoryJournal", "Stored", "check_record", "open_journal", "out_of_sequence"]
+
+_METHODS = ("start", "aclose", "claim", "epoch", "epoch_now", "append", "threads", "read")
 
 
 @attrs.frozen
@@ -31,7 +33,6 @@ class Stored:
     record: bytes
 
 
-@runtime_checkable
 class Journal(Protocol):
     """What the engine needs of a journal; anybody's own store can be one.
 
@@ -198,8 +199,8 @@ def open_journal(target: str | os.PathLike[str] | Journal | None) -> Journal:
         from goalfsm._sqlite import SqliteJournal  # noqa: PLC0415  see above
 
         return SqliteJournal(target)
-    if isinstance(target, Journal):
-        return target
-    names = ("start", "aclose", "claim", "epoch", "epoch_now", "append", "threads", "read")
-    missing = ", ".join(name for name in names if not hasattr(target, name))
-    raise TypeError(f"journal must be None, a path or a Journal; {type(target).__name__} has no {missing}")
+    missing = [name for name in _METHODS if not callable(getattr(target, name, None))]
+    if missing:
+        kind = type(target).__name__
+        raise TypeError(f"journal must be None, a path or a Journal; {kind} has no {', '.join(missing)}")
+    return target

@@ -30,13 +30,6 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
     ANOMALY = "anomaly"
 
-    # The words of the files are the words of the code.
-    moved = MOVED
-    ignored = IGNORED
-    stale = STALE
-    rejected = REJECTED
-    anomaly = ANOMALY
-
 
 class Step(msgspec.Struct, Generic[S], frozen=True, gc=False):
     """The outcome of one event.

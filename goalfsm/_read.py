@@ -49,14 +49,15 @@ def read_text(text: str, path: str) -> tuple[Draft, Spec | None]:
     """Read the text of a spec; `path` is what problems name."""
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _AT_LINE.search(str(error))
-        line = int(found.group(1)) if found and found.group(1) else text.count("\n") + 1
-        problem = Problem("GF100", path, line, f"is not TOML: {_AT_LINE.sub('', str(error))}")
-        return Draft(path, text, problems=[problem]), None
+        draft = Draft(path, text, locate(text))
     except RecursionError:
         return Draft(path, text, problems=[Problem("GF100", path, 1, "is not TOML: nested too deeply")]), None
-    draft = Draft(path, text, locate(text))
+    except ValueError as error:  # not only TOMLDecodeError: a number may have too many digits for Python
+        found = _AT_LINE.search(str(error))
+        end = text.count("\n") + 1
+        line = int(found.group(1) or end) if found else 1
+        problem = Problem("GF100", path, line, f"is not TOML: {_AT_LINE.sub('', str(error))}")
+        return Draft(path, text, problems=[problem]), None
     return draft, _spec(draft, values)
 
 

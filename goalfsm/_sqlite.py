@@ -1,9 +1,9 @@
 """The journal in one SQLite file.
 
 All writing happens in one thread of the journal. It takes whatever appends and claims are queued, from however many
-tasks, does them in one transaction with one sync to disk, and wakes the event loop once for all of them. Reading is done
-on a connection of its own, in the loop's thread, in short statements: a reader never waits for the writer (WAL), and
-`epoch_now` must not suspend.
+tasks, does them in one transaction with one sync to disk, and wakes the event loop once for all of them. Reading is
+done on a connection of its own, in the loop's thread, in short statements: a reader never waits for the writer (WAL),
+and `epoch_now` must not suspend.
 """
 
 from __future__ import annotations
@@ -54,34 +54,32 @@ class SqliteJournal:
         Raises:
             JournalError: it is a directory, no database, no journal, of a newer version, read-only or locked.
         """
-        if self._writer is not None:
-            failure = await asyncio.shield(self._writer.ready)
-            if failure is not None:
-                raise failure
-            return
-        writer = self._writer = Writer(self.path, self._busy_timeout)
+        if self._writer is None:
+            self._writer = Writer(self.path, self._busy_timeout)
+        writer = self._writer
         try:
             failure = await asyncio.shield(writer.ready)
-            if failure is not None:
-                raise failure
-            self._reader = connect(self.path, self._busy_timeout)
+            if failure is None and self._reader is None:
+                self._reader = connect(self.path, self._busy_timeout)
         except BaseException:
             writer.stop()
             self._writer = None
             raise
+        if failure is not None:
+            await self.aclose()
+            raise failure
 
     async def aclose(self) -> None:
         """Finish the pending appends, close the file, end the thread. Idempotent, and not interrupted by a cancel."""
         writer = self._writer
         if writer is None:
             return
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._close_reader()
         writer.stop()
         with anyio.CancelScope(shield=True):
             await asyncio.shield(writer.ended)
         writer.join()
+        self._close_reader()  # a start that was under way may have opened it meanwhile
         if self._writer is writer:
             self._writer = None
 
@@ -92,7 +90,7 @@ class SqliteJournal:
     async def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
         """Store the next record (see `Journal.append`).
 
-        Appends that wait at the same time share one sync to disk; each is checked by itself, so a stale one fails alone.
+        Appends that wait at the same time share one sync to disk; each is checked by itself: a stale one fails alone.
         """
         check_record(record)
         await self._do(Tables.append, (thread_id, epoch, seq, record))
@@ -128,6 +126,11 @@ class SqliteJournal:
                 break
             await anyio.lowlevel.checkpoint()
         return found
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _select(self, statement: str, arguments: tuple[Any, ...]) -> list[Any]:
         if self._reader is None:

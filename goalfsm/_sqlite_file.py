@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from goalfsm._errors import JournalError
 
@@ -42,9 +43,13 @@ def connect(path: str, busy_timeout: float) -> sqlite3.Connection:
     """
     try:
         db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise explain(path, "opened", error) from error
+    try:
         # FULL: in WAL mode anything less may forget acknowledged commits when the machine loses power.
         db.execute("PRAGMA synchronous = FULL")
     except sqlite3.Error as error:
+        db.close()
         raise explain(path, "opened", error) from error
     return db
 
@@ -87,15 +92,16 @@ def explain(path: str, what: str, error: Exception) -> JournalError:
 
 
 def _create(path: str) -> None:
-    parent = os.path.dirname(path) or os.curdir
-    if os.path.isdir(path):
+    file = Path(path).resolve()
+    if file.is_dir():
         raise JournalError(f"journal {path} is a directory; name a file in it")
-    if not os.path.isdir(parent):
-        raise JournalError(f"journal {path} could not be created: there is no directory {parent}")
+    if not file.parent.is_dir():
+        raise JournalError(f"journal {path} could not be created: there is no directory {file.parent}")
     # SQLite gives its -wal and -shm files the mode of the database, so one private file makes all three private.
+    # A file that is there already is not touched: closing it again would drop this process's own locks on it.
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise JournalError(f"journal {path} could not be created: {error.strerror}") from error
 
@@ -106,7 +112,7 @@ def _prepare(db: sqlite3.Connection, path: str, busy_timeout: float) -> None:
     mode = _to_wal(db, busy_timeout)
     if mode != "wal":
         raise JournalError(f"journal {path} could not be opened: its file system does not support WAL (got {mode})")
-    # The write lock is taken even if there is nothing to make: a file that cannot be written is refused here, not later.
+    # The write lock is taken even if there is nothing to make: what cannot be written is refused here, not later.
     db.execute("BEGIN IMMEDIATE")
     try:
         if _check(db, path):
@@ -134,7 +140,7 @@ def _check(db: sqlite3.Connection, path: str) -> bool:
 
 
 def _to_wal(db: sqlite3.Connection, busy_timeout: float) -> str:
-    """Switch to WAL. Two processes that create one file at once can get "locked" without SQLite waiting, so wait here."""
+    """Switch to WAL; where two processes create one file at once SQLite says "locked" without waiting, so wait here."""
     give_up = time.monotonic() + busy_timeout
     while True:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -25,6 +24,16 @@ _OWN = """
     ON CONFLICT (thread_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner
 """
 _HEADS_KEPT = 10_000
+# Failures of one statement, over a value that SQLite cannot take; any other failure is the file's.
+_ALONE = (
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 
 # What the writer is asked to do, and with which arguments; the future gets the result, or the error as a result
 # (an error *set* on a future whose caller was just cancelled would be reported as never retrieved).
@@ -42,27 +51,28 @@ class Tables:
     def __init__(self, path: str, db: sqlite3.Connection) -> None:
         self._where = f"journal {path}"
         self._db = db
+        self._execute = db.cursor().execute
         self._heads: dict[str, tuple[int, int]] = {}
         self._version = -1
 
     def begin(self) -> None:
         """Take the write lock."""
-        self._db.execute("BEGIN IMMEDIATE")
-        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        self._execute("BEGIN IMMEDIATE")
+        (version,) = self._execute("PRAGMA data_version").fetchone()
         if version != self._version or len(self._heads) > _HEADS_KEPT:
             self._heads.clear()
             self._version = version
 
     def commit(self) -> None:
         """Make everything since `begin` durable."""
-        self._db.execute("COMMIT")
+        self._execute("COMMIT")
 
     def roll_back(self) -> bool:
         """Undo everything since `begin`; False if the connection cannot even do that."""
         self._heads.clear()
         try:
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                self._execute("ROLLBACK")
         except sqlite3.Error:
             return False
         return True
@@ -79,9 +89,9 @@ class Tables:
             raise StaleOwner(thread_id, epoch, current)
         if seq != last + 1:
             raise out_of_sequence(self._where, thread_id, last, seq)
-        self._db.execute(_APPEND, (thread_id, seq, epoch, record))
+        self._execute(_APPEND, (thread_id, seq, epoch, record))
         if seq == 1 and epoch == 0:
-            self._db.execute(_OWN, (thread_id, 0, ""))
+            self._execute(_OWN, (thread_id, 0, ""))
         self._heads[thread_id] = (epoch, seq)
 
     def claim(self, thread_id: str, owner: str, expected: int) -> int:
@@ -89,13 +99,13 @@ class Tables:
         current, last = self._look_up(thread_id)
         if current != expected:
             raise StaleOwner(thread_id, expected, current)
-        self._db.execute(_OWN, (thread_id, expected + 1, owner))
+        self._execute(_OWN, (thread_id, expected + 1, owner))
         self._heads[thread_id] = (expected + 1, last)
         return expected + 1
 
     def _look_up(self, thread_id: str) -> tuple[int, int]:
-        row = self._db.execute(EPOCH, (thread_id,)).fetchone()
-        (last,) = self._db.execute(_LAST, (thread_id,)).fetchone()
+        row = self._execute(EPOCH, (thread_id,)).fetchone()
+        (last,) = self._execute(_LAST, (thread_id,)).fetchone()
         return (row[0] if row else 0, last or 0)
 
 
@@ -111,7 +121,7 @@ class Writer:
         self.ready: asyncio.Future[JournalError | None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a host that forgets to close must still be able to exit; what was acknowledged is on disk.
-        self._thread = threading.Thread(target=self._run, name=f"goalfsm-journal {os.path.basename(path)}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"goalfsm-journal {path}", daemon=True)
         self._thread.start()
 
     def ask(self, work: Work, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
@@ -163,11 +173,13 @@ class Writer:
             for future, work, arguments in batch:
                 try:
                     outcomes.append((future, work(tables, *arguments)))
-                except (GoalfsmError, sqlite3.DataError, sqlite3.IntegrityError, ValueError, OverflowError) as error:
-                    # Only this one is wrong: SQLite undid its statement and kept the transaction.
+                except GoalfsmError as error:
                     outcomes.append((future, error))
+                except _ALONE as error:
+                    # Only this one is wrong: SQLite undid its statement and kept the transaction.
+                    outcomes.append((future, explain(self._path, "written", error)))
             tables.commit()
-        except (sqlite3.Error, JournalError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, every caller must get an answer
             self._roll_back()
             return [(future, explain(self._path, "written", error)) for future, _, _ in batch]
         return outcomes

@@ -68,7 +68,7 @@ class Reply:
         tools: tool calls after the message: name and arguments.
         hold: waits after the first piece of the message (before the tool calls where there is no message).
         pieces: how many deltas the message is cut into.
-        failure: a code: the reply ends in `response.failed`.
+        failure: a code: the reply ends in `response.failed` (with a `status`: the code of the HTTP error).
         words: the text of that failure, or of the HTTP error.
         status: an HTTP status instead of a stream.
         cut: the stream just ends after the message's last delta.
@@ -104,9 +104,12 @@ def block_goal(text: str | None = None, *, hold: Hold | None = None) -> Reply:
     return tool("update_goal", {"status": "blocked"}, text=text, hold=hold)
 
 
-def shell(command: str, *, hold: Hold | None = None) -> Reply:
-    """Run a command through the server's own tool."""
-    return tool("exec_command", {"cmd": command}, hold=hold)
+def shell(command: str, *, escalated: bool = False, hold: Hold | None = None) -> Reply:
+    """Run a command through the server's own tool; `escalated` asks to run it outside the sandbox."""
+    arguments = {"cmd": command}
+    if escalated:
+        arguments |= {"sandbox_permissions": "require_escalated", "justification": "the test wants to be asked"}
+    return tool("exec_command", arguments, hold=hold)
 
 
 def fail(code: str = "server_error", words: str = "the mock model failed", *, text: str | None = None) -> Reply:
@@ -114,9 +117,9 @@ def fail(code: str = "server_error", words: str = "the mock model failed", *, te
     return Reply(text=text, failure=code, words=words)
 
 
-def http_error(status: int, words: str = "the mock model refused") -> Reply:
+def http_error(status: int, words: str = "the mock model refused", *, code: str = "") -> Reply:
     """Answer with an HTTP error instead of a stream."""
-    return Reply(status=status, words=words)
+    return Reply(status=status, words=words, failure=code)
 
 
 def cut(text: str = "half a sen") -> Reply:
@@ -145,9 +148,9 @@ class ModelRequest:
         return sum(each == text for each in self.user_texts)
 
     @property
-    def has_goal(self) -> bool:
-        """Whether the server put a goal before the model."""
-        return any(each.startswith(_GOAL_MARK) for each in self.user_texts)
+    def asks_goal(self) -> bool:
+        """Whether the newest user text is the server's own, that puts the goal before the model."""
+        return bool(self.user_texts) and self.user_texts[-1].startswith(_GOAL_MARK)
 
 
 def _request(index: int, body: Mapping[str, Any]) -> ModelRequest:
@@ -164,8 +167,8 @@ def _request(index: int, body: Mapping[str, Any]) -> ModelRequest:
 
 
 def _sane(request: ModelRequest) -> Reply:
-    # A goal that nobody scripted must end, or the server would begin turns for ever.
-    if request.has_goal and not request.answers_tool:
+    # A goal that nobody scripted must end, or the server would begin turns for ever; an ordinary message must not end one.
+    if request.asks_goal and not request.answers_tool:
         return complete_goal("on it")
     return say("all done")
 
@@ -277,23 +280,24 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's word
         """Say nothing: tests read `requests`."""
 
-    def do_GET(self) -> None:  # noqa: N802  the base class's naming
+    def do_GET(self) -> None:
         self._whole(200, {"models": [], "data": []})
 
-    def do_POST(self) -> None:  # noqa: N802  the base class's naming
+    def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         if not self.path.endswith("/responses"):
             self._whole(404, {"error": {"message": f"the mock model has no {self.path}"}})
             return
         index, reply = self.server.model._take(json.loads(raw))  # noqa: SLF001  both halves of one thing
         if reply.status != 200:  # noqa: PLR2004  HTTP's own number
-            self._whole(reply.status, {"error": {"message": reply.words, "type": "mock", "code": reply.failure or None}})
+            error = {"message": reply.words, "type": reply.failure or "mock", "code": reply.failure or None}
+            self._whole(reply.status, {"error": error})
             return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import attrs
 
-from goalfsm.adapters._agenda import Entry
-from goalfsm.adapters._script import Fault, Script, TurnPlan
+from goalfsm.adapters._scripted.agenda import Entry
+from goalfsm.adapters._scripted.faults import Fault
+from goalfsm.adapters._scripted.script import Script, TurnPlan
 
 __all__ = ["Disk", "Goal", "Live", "Message", "Pause", "Running", "Thread", "TurnRecord"]
 
@@ -90,7 +91,6 @@ class Disk:
     shown: list[dict[str, Any]] = attrs.field(factory=list)
     model_requests: list[dict[str, Any]] = attrs.field(factory=list)
     decisions: list[dict[str, Any]] = attrs.field(factory=list)
-    open_gates: list[str] = attrs.field(factory=list)
 
 
 @attrs.define
@@ -136,6 +136,7 @@ class Running:
     told: bool = False
     pending: list[Message] = attrs.field(factory=list)
     play: Generator[Pause, None, None] | None = None
+    playing: bool = False
     waiting: Entry | None = None
     asked: int | None = None
     draining: bool = False

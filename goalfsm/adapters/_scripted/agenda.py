@@ -9,6 +9,9 @@ import attrs
 
 __all__ = ["Agenda", "Entry"]
 
+_NOW = 1e-9
+"""Due within this many seconds is due now: sums of floats must not leave a wake-up that never comes."""
+
 
 @attrs.define(eq=False)
 class Entry:
@@ -45,7 +48,7 @@ class Agenda:
     _order: int = 0
 
     def wait(self, action: Callable[[], None], *, seconds: float = 0.0, gate: str = "", after: str = "") -> Entry:
-        """Do `action` once `seconds` have passed, then `gate` is open, then `after` was told; at once if none is named."""
+        """Do `action` once `seconds` have passed, then `gate` is open, then `after` was told; at once without any."""
         entry = Entry(action)
         self._pass_time(entry, seconds, gate, after)
         return entry
@@ -93,7 +96,7 @@ class Agenda:
 
     def run(self, now: float) -> None:
         """Let time come to `now` and do everything due by then, in order; each sees the time at which it was due."""
-        while self._due and self._due[0][0] <= now:
+        while self._due and self._due[0][0] <= now + _NOW:
             due, _, entry = heapq.heappop(self._due)
             self.now = max(self.now, due)
             entry.fire()

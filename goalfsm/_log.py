@@ -1,0 +1,27 @@
+"""Where goalfsm logs: the host's structlog if it configured one, else the standard library's logger `goalfsm`.
+
+A library prints nothing by itself. Records carry thread, operation, follow_up, turn and attempt, and never message text.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import structlog
+
+__all__ = ["get_logger"]
+
+
+def get_logger() -> Any:
+    """Give the logger of this moment's configuration."""
+    if structlog.is_configured():
+        return structlog.get_logger("goalfsm")
+    target = logging.getLogger("goalfsm")
+    if not target.handlers:
+        target.addHandler(logging.NullHandler())
+    return structlog.wrap_logger(
+        target,
+        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+    )

@@ -1,0 +1,162 @@
+"""One follow-up as the runtime keeps it: its content, its row in the core, and what a person is told of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import attrs
+
+from goalfsm._errors import Unjournalable
+from goalfsm._machines import FollowUp
+from goalfsm._values import When
+
+__all__ = ["Content", "Message", "check_journalable", "content_from", "content_of"]
+
+_INT_RANGE = range(-(2**63), 2**64)
+
+
+def check_journalable(value: Any, path: str) -> None:
+    """Refuse a value that the journal could not give back unchanged (requirements 4.5).
+
+    Args:
+        value: what is to be kept.
+        path: its name; the error names the part, such as `attachments[0].data`.
+
+    Raises:
+        Unjournalable: some part is not text, a finite number, a boolean, None, a list, or a dict with text keys.
+    """
+    if value is None or isinstance(value, bool):
+        return
+    if type(value) is str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Unjournalable(path, value, "it holds a lone surrogate") from None
+    elif type(value) is int:
+        if value not in _INT_RANGE:
+            raise Unjournalable(path, value, "it needs more than 64 bits")
+    elif type(value) is float:
+        if not math.isfinite(value):
+            raise Unjournalable(path, value, f"{value} is no JSON number")
+    elif type(value) is list:
+        for index, part in enumerate(value):
+            check_journalable(part, f"{path}[{index}]")
+    elif type(value) is dict:
+        for key, part in value.items():
+            if type(key) is not str:
+                raise Unjournalable(f"{path}[{key!r}]", key, "keys must be text")
+            check_journalable(part, f"{path}.{key}")
+    else:
+        raise Unjournalable(path, value)
+
+
+@attrs.frozen
+class Content:
+    """What a person wrote, and what goes with it.
+
+    Args:
+        text: goes to the provider verbatim, as one text input.
+        attachments: further provider input items.
+        display: what views and notices show instead of the text; never sent.
+        meta: the host's own, stored and given back, never read (decisions 17).
+        when: auto, steer or queue.
+        expires_in: seconds it may rest in the queue, None for no limit.
+    """
+
+    text: str
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    display: Any = None
+    meta: Any = None
+    when: When = When.AUTO
+    expires_in: float | None = None
+
+    def same_message(self, other: Content) -> bool:
+        """Whether the provider would be shown the same (surface 18)."""
+        return self.text == other.text and list(self.attachments) == list(other.attachments)
+
+    @property
+    def shown(self) -> Any:
+        """What views and notices show."""
+        return self.text if self.display is None else self.display
+
+
+def content_of(
+    text: str,
+    *,
+    attachments: Sequence[Mapping[str, Any]] = (),
+    display: Any = None,
+    meta: Any = None,
+    when: str = "auto",
+    expires_in: float | None = None,
+) -> Content:
+    """Check what a host submits and make it a value.
+
+    Raises:
+        TypeError: the text is not text, or a value cannot be journaled (then `Unjournalable`, with its path).
+        ValueError: `when` is not auto, steer or queue, or `expires_in` is not positive.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, not {type(text).__name__}")
+    check_journalable(text, "text")
+    items = list(attachments)
+    check_journalable(items, "attachments")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise TypeError(f"attachments[{index}] must be a provider input item (a dict), not {type(item).__name__}")
+    check_journalable(display, "display")
+    check_journalable(meta, "meta")
+    if when not in tuple(When):
+        raise ValueError(f"when must be one of {', '.join(When)}, not {when!r}")
+    if expires_in is not None and not expires_in > 0:
+        raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
+    return Content(text, tuple(items), display, meta, When(when), expires_in)
+
+
+def content_from(record: Mapping[str, Any]) -> Content:
+    """Rebuild content from the journal."""
+    return Content(
+        record["text"],
+        tuple(record.get("attachments", ())),
+        record.get("display"),
+        record.get("meta"),
+        When(record.get("when", "auto")),
+        record.get("expires_in"),
+    )
+
+
+class Message:
+    """A follow-up in the runtime; `row` is the core's latest snapshot of it."""
+
+    def __init__(self, message_id: str, content: Content, row: FollowUp) -> None:
+        self.id = message_id
+        self.content = content
+        self.row = row
+        self.evidence = ""
+        self.reason = ""
+        self.logical = ""
+        self.expires_at: float | None = None
+        self.position: int | None = None
+        self.looking = False
+        self.alarmed: set[str] = set()
+        self.changed = anyio.Event()
+
+    def wake(self) -> None:
+        """Wake everybody who waits for this message to change."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def content_record(self) -> dict[str, Any]:
+        """Give the content for the journal; parts that stand at their default are left out."""
+        return attrs.asdict(
+            self.content,
+            recurse=False,
+            filter=lambda field, value: value != field.default,
+        )
+
+    def told_record(self) -> dict[str, Any]:
+        """Give what a person is told, for the journal."""
+        told = {"evidence": self.evidence, "reason": self.reason, "logical": self.logical, "position": self.position}
+        return {key: value for key, value in told.items() if value not in ("", None)}

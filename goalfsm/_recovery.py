@@ -1,0 +1,219 @@
+"""Restart and reconnect: replay the journal, then reconcile before anything is sent (composition 9).
+
+The order is the facts': pause the goal while its thread is not loaded, resume, read goal, turn and uncertain messages
+back, and only then let queued messages go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import attrs
+import msgspec
+
+from goalfsm import _words
+from goalfsm import events as ev
+from goalfsm._adapter import Connection, Look, ThreadInfo
+from goalfsm._core import commands_of
+from goalfsm._errors import GoalfsmError, ProviderRefused, TransportClosed
+from goalfsm._fold import apply, decode_record
+from goalfsm._guards import FINAL_FOLLOW_UP
+from goalfsm._machines import FollowUp
+from goalfsm._message import Message, content_from
+from goalfsm._thread import ThreadRuntime
+from goalfsm._values import GoalStatus
+
+if TYPE_CHECKING:
+    from goalfsm._engine import Engine
+
+__all__ = ["Found", "fold_thread", "reconcile", "resume"]
+
+WRITER_RETRY_SECONDS = 0.25
+
+
+@attrs.frozen
+class Found:
+    """One message that a restart found unsettled.
+
+    Args:
+        thread_id: its thread.
+        id: its id.
+        state: where it stands now; what was on its way is uncertain.
+        evidence: what is known of it.
+        reason: a sentence for people.
+        choices: the commands that a person has.
+    """
+
+    thread_id: str
+    id: str
+    state: str
+    evidence: str
+    reason: str
+    choices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, runtime: ThreadRuntime) -> list[Found]:
+        """List the messages of a thread that are not settled, in queue order."""
+        open_rows = [row for row in runtime.core.rows if row.state not in FINAL_FOLLOW_UP]
+        return [
+            cls(runtime.id, row.id, row.state, message.evidence, message.reason, commands_of("follow_up", row.state))
+            for row in open_rows
+            if (message := runtime.messages.get(row.id)) is not None
+        ]
+
+
+async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
+    """Rebuild a thread from the journal; it is not owned, and nothing of it is sent, before its first command."""
+    runtime = ThreadRuntime(engine, thread_id, engine.fresh_core(0))
+    runtime.claim_from = await engine.journal.epoch(thread_id)
+    core = runtime.core
+    for stored in await engine.journal.read(thread_id):
+        record = decode_record(stored.record)
+        core = apply(core, record.delta)
+        runtime.seq = stored.seq
+        rows = {row.id: row for row in core.rows}
+        for message_id, content in record.messages.items():
+            known = runtime.messages.get(message_id)
+            if known is None:
+                known = Message(message_id, content_from(content), rows[message_id])
+                runtime.messages[message_id] = known
+            known.content = content_from(content)
+        for message_id, told in record.told.items():
+            _tell(runtime.messages.get(message_id), told)
+        for message_id in record.delta.get("rows", ()):
+            if message_id in runtime.messages and message_id in rows:
+                runtime.messages[message_id].row = rows[message_id]
+    runtime.journaled = core
+    _restart(engine, runtime, core)
+    engine.remember(runtime)
+    return runtime
+
+
+def _tell(message: Message | None, told: dict[str, Any]) -> None:
+    if message is not None:
+        message.evidence = told.get("evidence", "")
+        message.reason = told.get("reason", "")
+        message.logical = told.get("logical", message.logical)
+        message.position = told.get("position", message.position)
+
+
+def _restart(engine: Engine, runtime: ThreadRuntime, core: Any) -> None:
+    # Constants of the policy and the provider are this process's, not the journal's.
+    fresh = engine.fresh_core(core.epoch)
+    core = msgspec.structs.replace(core, echo=fresh.echo, queue_after_goal=fresh.queue_after_goal)
+    event = ev.Restarted()
+    runtime.restart = core.handle(event) if runtime.seq else None
+    runtime.core = core if runtime.restart is None else runtime.restart.core
+    for row in runtime.core.rows:
+        message = runtime.messages.get(row.id)
+        if message is None:
+            continue
+        changed = message.row.state != row.state
+        message.row = row
+        if changed:
+            message.evidence = _words.evidence(row, event)
+            message.reason = _words.reason(row, event, "")
+
+
+async def resume(engine: Engine, thread_id: str) -> ThreadRuntime:
+    """Load a thread: own it, reconcile it, and let its queue go on (surface 27)."""
+    connection = await engine.ensure_connection()
+    runtime = engine.runtime(thread_id)
+    if runtime is not None and runtime.resumed and runtime.stale is None:
+        return runtime
+    was_active = await _goal_is_active(connection, thread_id)
+    if runtime is None or runtime.stale is not None:
+        runtime = await fold_thread(engine, thread_id)
+    await runtime.settle_inbox()
+    if was_active:
+        await connection.set_goal(thread_id, status="paused")
+    runtime.info = await _resume_when_free(engine, connection, thread_id)
+    await _read_everything(engine, connection, runtime, runtime.info, after_resume=True)
+    if engine.policy.on_restart == "hold" and runtime.restart is not None:
+        for row in runtime.core.rows:
+            if row.state == "queued":
+                await runtime.command(ev.Hold(row.id, "a restart"))
+    runtime.restart = None
+    runtime.put(ev.Reconciled(runtime.core.gen))
+    await runtime.settle_inbox()
+    runtime.resumed = True
+    if was_active and engine.policy.resume_goals:
+        await connection.set_goal(thread_id, status="active")
+    return runtime
+
+
+async def reconcile(engine: Engine, runtime: ThreadRuntime, gen: int) -> None:
+    """Read a quarantined thread back on the live connection; it stays closed if that fails."""
+    connection = engine.connection
+    if connection is None:
+        return
+    try:
+        if await _goal_is_active(connection, runtime.id):
+            await connection.set_goal(runtime.id, status="paused")
+        info = await connection.resume_thread(runtime.id)
+        await _read_everything(engine, connection, runtime, info, after_resume=False)
+        runtime.put(ev.Reconciled(gen))
+    except GoalfsmError as error:
+        engine.odd(runtime.id, "reconcile_failed", str(error))
+
+
+async def _goal_is_active(connection: Connection, thread_id: str) -> bool:
+    try:
+        view = await connection.get_goal(thread_id)
+    except ProviderRefused as error:
+        if "goal" in error.message:
+            # Goals are switched off, or this thread cannot have one: nothing can start by itself.
+            return False
+        raise
+    return view is not None and view.status is GoalStatus.ACTIVE
+
+
+async def _resume_when_free(engine: Engine, connection: Connection, thread_id: str) -> ThreadInfo:
+    """Resume; while the old server still lives and writes, wait for it (composition 9)."""
+    give_up = engine.clock.monotonic() + engine.policy.timeouts.stop
+    while True:
+        try:
+            return await connection.resume_thread(thread_id)
+        except ProviderRefused as error:
+            if "active writer" not in error.message or engine.clock.monotonic() > give_up:
+                raise
+        await engine.clock.sleep(WRITER_RETRY_SECONDS)
+
+
+async def _read_everything(
+    engine: Engine, connection: Connection, runtime: ThreadRuntime, info: ThreadInfo, *, after_resume: bool
+) -> None:
+    try:
+        await connection.get_goal(runtime.id)
+    except ProviderRefused:
+        runtime.put(ev.GoalCleared())
+    runtime.put(ev.TurnNamed(info.running_turn) if info.running_turn else ev.TurnNone())
+    await runtime.settle_inbox()
+    uncertain = [row for row in runtime.core.rows if row.state == "uncertain" and row.id in runtime.messages]
+    if not uncertain or not connection.capabilities.read_back:
+        return
+    for row in uncertain:
+        runtime.messages[row.id].looking = True
+    looks = [_look(runtime, row, after_resume=after_resume) for row in uncertain]
+    limit = engine.policy.timeouts.read_back
+    try:
+        connection.look(runtime.id, looks, limit)
+    except TransportClosed as error:
+        runtime.put(*(ev.ReadFailed(look.id, look.attempt, str(error)) for look in looks))
+    with anyio.move_on_after(limit + 1.0):
+        while any(runtime.messages[look.id].looking for look in looks):
+            await runtime.changed.wait()
+
+
+def _look(runtime: ThreadRuntime, row: FollowUp, *, after_resume: bool) -> Look:
+    message = runtime.messages[row.id]
+    return Look(
+        row.id,
+        row.attempt,
+        row.turn_id,
+        runtime.core.gen,
+        message.content.text,
+        message.position,
+        after_resume,
+    )

@@ -1,0 +1,507 @@
+"""The runtime of one provider thread: ordered inbox, run-to-completion, journal, then effects.
+
+One task per thread (the pump) takes items in the order they arrived: answers and notifications in wire order, commands,
+clocks. A step is journaled before any of its effects is performed. Nothing else changes the core.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import attrs
+import msgspec
+
+from goalfsm import _words
+from goalfsm import effects as fx
+from goalfsm import events as ev
+from goalfsm._adapter import Notification, Outgoing, ThreadInfo
+from goalfsm._core import CoreStep, ThreadCore
+from goalfsm._errors import GoalfsmError, JournalError, StaleOwner, TransportClosed
+from goalfsm._fold import Record, encode_record, record_of
+from goalfsm._guards import IN_LANE, live
+from goalfsm._kernel import Verdict
+from goalfsm._machines import Operation
+from goalfsm._message import Content, Message
+from goalfsm._performing import PERFORM
+from goalfsm._run import Run
+from goalfsm._values import GoalView
+
+if TYPE_CHECKING:
+    from goalfsm._engine import Engine
+
+__all__ = ["Command", "ThreadRuntime"]
+
+RETRY_SECONDS = 0.5
+TURNS_KEPT = 256
+_TURN_ENDS = (ev.TurnCompleted, ev.TurnFailed, ev.TurnInterrupted)
+_READS = (ev.Found, ev.Absent, ev.ReadFailed)
+_ANSWERS = (
+    ev.ClearOk, ev.SetOk, ev.CallRefused, ev.PauseOk, ev.InterruptOk, ev.InterruptNone, ev.InterruptOther,
+    ev.InterruptRefused,
+)  # fmt: skip
+
+
+class Command:
+    """A command in the inbox, and the place where its caller waits.
+
+    Args:
+        event: what is asked; None only waits until everything before it was handled.
+        content: content of the message that the event brings or changes.
+        prepare: called with the step before it is journaled, for what only the runtime knows.
+        only_if: asked when the command's turn comes; False makes it a command that has nothing left to do.
+    """
+
+    def __init__(
+        self,
+        event: ev.TypedEvent | None,
+        content: Content | None = None,
+        prepare: Callable[[CoreStep], None] | None = None,
+        only_if: Callable[[ThreadCore], bool] | None = None,
+    ) -> None:
+        self.event = event
+        self.content = content
+        self.prepare = prepare
+        self.only_if = only_if
+        self.step: CoreStep | None = None
+        self.error: BaseException | None = None
+        self.done = anyio.Event()
+
+    def finish(self, step: CoreStep | None = None, error: BaseException | None = None) -> None:
+        """Resolve the caller, once."""
+        self.step = step
+        self.error = error
+        self.done.set()
+
+
+@attrs.frozen
+class _Write:
+    id: str
+    attempt: int
+
+
+_Item = tuple[ev.TypedEvent, ...] | Notification | Command | _Write
+
+
+class ThreadRuntime:
+    """Everything goalfsm knows of one thread in this process."""
+
+    def __init__(self, engine: Engine, thread_id: str, core: ThreadCore, *, seq: int = 0) -> None:
+        self.engine = engine
+        self.id = thread_id
+        self.core = core
+        self.journaled = core
+        self.seq = seq
+        self.owned = False
+        self.claim_from = 0
+        self.restart: CoreStep | None = None
+        self.info: ThreadInfo | None = None
+        self.messages: dict[str, Message] = {}
+        self.runs: dict[int, Run] = {}
+        self.run: Run | None = None
+        self.logical_of: dict[str, str] = {}
+        self._begun: dict[str, Run] = {}
+        self.goal_view: GoalView | None = None
+        self.stale: StaleOwner | None = None
+        self.broken: BaseException | None = None
+        self.replayed = False
+        self.resumed = False
+        self.last_heard = engine.clock.monotonic()
+        self.changed = anyio.Event()
+        self.log = engine.log.bind(thread=thread_id)
+        self._inbox: deque[_Item] = deque()
+        self._news = anyio.Event()
+
+    # -- the inbox -----------------------------------------------------------------------------------------------------
+
+    def put(self, *events: ev.TypedEvent) -> None:
+        """Append facts to the inbox."""
+        self._inbox.append(events)
+        self._news.set()
+
+    def put_note(self, note: Notification) -> None:
+        """Append a raw notification; the end of a turn is shown to readers before the fact ends their run."""
+        last = self._inbox[-1] if self._inbox else None
+        if note.kind == "turn_completed" and isinstance(last, tuple) and isinstance(last[-1], _TURN_ENDS):
+            self._inbox.insert(len(self._inbox) - 1, note)
+        else:
+            self._inbox.append(note)
+        self._news.set()
+
+    def put_write(self, message_id: str, attempt: int) -> None:
+        """Append a write request; the write section is entered when its turn comes."""
+        self._inbox.append(_Write(message_id, attempt))
+        self._news.set()
+
+    async def command(
+        self,
+        event: ev.TypedEvent | None,
+        content: Content | None = None,
+        prepare: Callable[[CoreStep], None] | None = None,
+        only_if: Callable[[ThreadCore], bool] | None = None,
+    ) -> CoreStep:
+        """Put a command into the inbox and wait for its step.
+
+        Raises:
+            IllegalCommand: the state does not allow it; nothing changed.
+            StaleOwner: another owner holds the thread.
+            JournalError: the step could not be journaled, so it did not happen.
+        """
+        if self.stale is not None:
+            raise StaleOwner(self.id, self.stale.epoch, self.stale.current)
+        if self.broken is not None:
+            raise GoalfsmError(f"thread {self.id} stopped after an internal error: {self.broken!r}") from self.broken
+        if self.engine.closed:
+            raise TransportClosed("the engine is closed")
+        command = Command(event, content, prepare, only_if)
+        self._inbox.append(command)
+        self._news.set()
+        await command.done.wait()
+        if command.error is not None:
+            raise command.error
+        assert command.step is not None  # noqa: S101  a command without an error has a step
+        return command.step
+
+    async def settle_inbox(self) -> None:
+        """Own the thread, and wait until everything that is in the inbox now was handled."""
+        await self.command(None)
+
+    async def drain(self) -> None:
+        """Wait until the inbox is empty, without a command; for closing."""
+        while self._inbox and self.broken is None and self.owned:
+            await self.changed.wait()
+
+    async def pump(self) -> None:
+        """Handle the inbox for ever, one item at a time; cancel to end."""
+        try:
+            while True:
+                while not self._inbox:
+                    self._news = anyio.Event()
+                    await self._news.wait()
+                await self._handle(self._inbox.popleft())
+        except Exception as error:  # noqa: BLE001  one thread's bug must not end the others; it fails closed
+            self._break(error)
+
+    def close(self) -> None:
+        """Fail whatever still waits in the inbox; the engine is closing."""
+        self._fail_commands(TransportClosed("the engine is closed"))
+        if self.run is not None and not self.run.how:
+            self.run.end("lost", "the engine is closed")
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake everybody who waits for any change of this thread."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def _fail_commands(self, error: BaseException) -> None:
+        waiting = [item for item in self._inbox if isinstance(item, Command)]
+        self._inbox.clear()
+        for command in waiting:
+            command.finish(error=error)
+
+    def _break(self, error: Exception) -> None:
+        self.broken = error
+        self.log.exception("thread stopped", exc_info=error)
+        self.engine.odd(self.id, "internal_error", repr(error))
+        self._fail_commands(GoalfsmError(f"thread {self.id} stopped after an internal error: {error!r}"))
+        if self.run is not None and not self.run.how:
+            self.run.end("lost", f"internal error: {error!r}")
+        for message in self.messages.values():
+            message.wake()
+        self.wake()
+
+    # -- one item --------------------------------------------------------------------------------------------------------
+
+    async def _handle(self, item: _Item) -> None:
+        if isinstance(item, Notification):
+            if self.run is not None and not self.run.how:
+                self.run.hear(item)
+        elif isinstance(item, Command):
+            await self._handle_command(item)
+        elif isinstance(item, _Write):
+            await self._write_section(item)
+        else:
+            for event in item:
+                await self._handle_fact(event)
+
+    async def _handle_command(self, command: Command) -> None:
+        try:
+            await self._own()
+            if command.event is None or (command.only_if is not None and not command.only_if(self.core)):
+                command.finish(CoreStep(self.core))
+                return
+            step = self.core.handle(command.event)
+            step.raise_if_rejected()
+            if command.prepare is not None:
+                command.prepare(step)
+            await self._commit(step, command.event, command.content)
+            command.finish(step)
+        except GoalfsmError as error:
+            if isinstance(error, StaleOwner):
+                self._let_go(error)
+            command.finish(error=error)
+        finally:
+            if not command.done.is_set():
+                command.finish(error=TransportClosed("the engine is closed"))
+
+    async def _own(self) -> None:
+        """Take ownership with the first command (decisions 6); what a restart changed is journaled first."""
+        if self.owned:
+            return
+        epoch = await self.engine.journal.claim(self.id, self.engine.owner, expected=self.claim_from)
+        core = msgspec.structs.replace(self.core, epoch=epoch)
+        if self.restart is not None:
+            record = record_of(self.journaled, self.restart, ev.Restarted(), self.engine.clock.wall())
+            record.delta["epoch"] = epoch
+            for message in self.messages.values():
+                record.told[message.id] = message.told_record()
+            await self.engine.journal.append(self.id, epoch, self.seq + 1, encode_record(record))
+            self.seq += 1
+        self.core = self.journaled = core
+        self.owned = True
+
+    async def _handle_fact(self, event: ev.TypedEvent) -> None:
+        if not self.owned:
+            # Not ours yet: taking the thread reads everything back.
+            return
+        self._answered(event)
+        while self.stale is None:
+            step = self.core.handle(event)
+            try:
+                await self._commit(step, event)
+            except StaleOwner as error:
+                self._let_go(error)
+            except JournalError as error:
+                # A fact cannot be refused: it waits for the journal, and nothing rests on it until then.
+                self.engine.journal_failed(self.id, error)
+                await self.engine.clock.sleep(RETRY_SECONDS)
+                continue
+            else:
+                break
+        else:
+            self._handle_stale(event)
+        message = self.messages.get(getattr(event, "id", ""))
+        if message is not None and isinstance(event, _READS):
+            message.looking = False
+            message.wake()
+
+    def _answered(self, event: ev.TypedEvent) -> None:
+        op = self.core.operation
+        if isinstance(event, _ANSWERS) and op is not None and event.call == op.call:
+            self.disarm("call")
+
+    def _let_go(self, error: StaleOwner) -> None:
+        """Another owner holds the thread: end our side in memory and write nothing more (rules E17)."""
+        if self.stale is None:
+            self.stale = error
+            self._handle_stale(ev.OwnerChanged(max(error.current or 0, self.core.epoch + 1)))
+            if self.run is not None and not self.run.how:
+                self.run.end("detached")
+
+    def _handle_stale(self, event: ev.TypedEvent) -> None:
+        """A thread that is not ours any more: what is in flight still ends for its waiters, in memory only."""
+        step = self.core.handle(event)
+        for move in step.moves:
+            if move.machine == "follow_up" and move.source != move.target:
+                self._told(step, move.id, event, move.why)
+        self._accept(step, event)
+
+    # -- journal, then perform ---------------------------------------------------------------------------------------------
+
+    async def _commit(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
+        if self.stale is not None:
+            raise StaleOwner(self.id, self.stale.epoch, self.stale.current)
+        record = self._record(step, event, content)
+        if record is not None:
+            await self.engine.journal.append(self.id, self.core.epoch, self.seq + 1, encode_record(record))
+            self.seq += 1
+            self.journaled = step.core
+        self._accept(step, event, content)
+        self._perform(step, event)
+
+    def _record(self, step: CoreStep, event: ev.TypedEvent, content: Content | None) -> Record | None:
+        odd = any(judged.verdict in (Verdict.ANOMALY, Verdict.STALE) for judged in step.verdicts)
+        if step.core is self.core or (step.core == self.core and not step.effects and not odd and content is None):
+            return None
+        record = record_of(self.journaled, step, event, self.engine.clock.wall())
+        if content is not None:
+            message_id: str = event.id  # type: ignore[attr-defined]  every event that carries content has an id
+            record.messages[message_id] = Message(message_id, content, step.core.rows[-1]).content_record()
+        for effect in step.effects:
+            if isinstance(effect, fx.WriteFence) and effect.id in self.messages:
+                self.messages[effect.id].position = self.engine.position(self.id)
+        for move in step.moves:
+            if move.machine == "follow_up" and move.source != move.target:
+                record.told[move.id] = self._told(step, move.id, event, move.why)
+        return record
+
+    def _told(self, step: CoreStep, message_id: str, event: ev.TypedEvent, why: str) -> dict[str, Any]:
+        row = step.core.row(message_id)
+        if row is None:
+            return {}
+        message = self.messages.get(message_id) or Message(message_id, Content(""), row)
+        message.evidence = _words.evidence(row, event)
+        message.reason = _words.reason(row, event, why)
+        if row.turn_id:
+            message.logical = self.logical_of.get(row.turn_id, message.logical)
+        return message.told_record()
+
+    def _accept(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
+        """Make the step the truth in memory, and tell everybody who watches."""
+        before, self.core = self.core, step.core
+        if content is not None:
+            self._accept_content(event.id, content, step)  # type: ignore[attr-defined]
+        if step.core.rows is not before.rows:
+            for row in step.core.rows:
+                message = self.messages.get(row.id)
+                if message is not None and message.row is not row:
+                    message.row = row
+                    message.wake()
+        for judged in step.verdicts:
+            if judged.verdict in (Verdict.ANOMALY, Verdict.STALE):
+                detail = f"{judged.machine} {judged.id} is {judged.state}: {judged.event}".replace("  ", " ")
+                self.engine.odd(self.id, str(judged.verdict), detail)
+        if self.core.turn.state == "running" and live(self.core) and self.core.operation is not None:
+            self._remember_turn(self.core.turn.turn_id, self.core.operation)
+        self._log_moves(step)
+        self.wake()
+
+    def _remember_turn(self, turn_id: str, operation: Operation) -> None:
+        self.logical_of[turn_id] = operation.logical or turn_id
+        if len(self.logical_of) > TURNS_KEPT:
+            self.logical_of.pop(next(iter(self.logical_of)))
+
+    def _accept_content(self, message_id: str, content: Content, step: CoreStep) -> None:
+        row = step.core.row(message_id)
+        assert row is not None  # noqa: S101  its own step just made or kept it
+        message = self.messages.get(message_id)
+        if message is None:
+            message = self.messages[message_id] = Message(message_id, content, row)
+            if content.expires_in is not None:
+                self.arm(("expire", message_id), content.expires_in, ev.Expire(message_id))
+        message.content = content
+        told = next((m for m in reversed(step.moves) if m.id == message_id), None)
+        message.reason = told.why if told is not None else message.reason
+
+    def _log_moves(self, step: CoreStep) -> None:
+        for move in step.moves:
+            if move.source != move.target:
+                row = step.core.row(move.id) if move.id else None
+                fields: dict[str, Any] = {"machine": move.machine, "from": move.source, "to": move.target}
+                if row is not None:
+                    fields |= {"follow_up": row.id, "turn": row.turn_id, "attempt": row.attempt}
+                elif step.core.operation is not None:
+                    fields |= {"operation": step.core.operation.id, "turn": step.core.turn.turn_id}
+                self.log.debug(move.event, **fields)
+
+    def _perform(self, step: CoreStep, event: ev.TypedEvent) -> None:
+        for move in step.moves:
+            if move.machine == "follow_up" and move.source != move.target:
+                self._tell_message(move.id, move.target)
+                if move.source == "delivering":
+                    self.disarm("answer", move.id)
+        for effect in step.effects:
+            PERFORM[effect.name](self, effect, event)
+        self.engine.after_step(self)
+
+    def _tell_message(self, message_id: str, state: str) -> None:
+        message = self.messages.get(message_id)
+        if message is None or self.run is None or self.run.how:
+            return
+        params = {
+            "threadId": self.id,
+            "id": message_id,
+            "state": state,
+            "evidence": message.evidence,
+            "reason": message.reason,
+            "display": message.content.shown,
+            "attachments": len(message.content.attachments),
+            "meta": message.content.meta,
+        }
+        self.run.tell(f"follow_up/{state}", params, message.row.turn_id)
+
+    # -- the write section (composition 7) -------------------------------------------------------------------------------
+
+    async def _write_section(self, item: _Write) -> None:
+        """Ask begin_write and, only if granted, write everything; no suspension between the check and the write."""
+        connection = self.engine.connection
+        event: ev.TypedEvent
+        if connection is None:
+            await self._handle_fact(ev.BeginWrite(item.id, item.attempt, self.core.epoch, self.core.gen + 1))
+            return
+        async with connection.writing():
+            event = ev.BeginWrite(item.id, item.attempt, self._true_epoch(), self._true_generation())
+            step = self.core.handle(event)
+            granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
+            if granted is not None:
+                self._accept(step, event)
+                self._write(granted)
+                return
+        await self._handle_fact(event)
+
+    def _true_epoch(self) -> int:
+        try:
+            return self.engine.journal.epoch_now(self.id)
+        except JournalError as error:
+            self.engine.journal_failed(self.id, error)
+            return -1
+
+    def _true_generation(self) -> int:
+        pending = any(
+            isinstance(event, ev.TransportLost) for item in self._inbox if isinstance(item, tuple) for event in item
+        )
+        return self.core.gen + pending
+
+    def _write(self, granted: fx.WriteBytes) -> None:
+        message = self.messages[granted.id]
+        outgoing = Outgoing(
+            granted.id,
+            granted.attempt,
+            "steer" if granted.route == "steer" else "start",
+            granted.turn_id,
+            message.content.text,
+            message.content.attachments,
+        )
+        connection = self.engine.connection
+        try:
+            if connection is None:
+                raise TransportClosed("the connection ended")
+            connection.send(self.id, outgoing)
+        except TransportClosed as error:
+            self.put(ev.SendRefused(granted.id, granted.attempt, 0, f"no byte was written: {error}"))
+            return
+        lost = ev.AnswerLost(granted.id, granted.attempt, "no answer in time")
+        self.arm(("answer", granted.id), self.engine.policy.timeouts.answer, lost)
+
+    # -- clocks ------------------------------------------------------------------------------------------------------------
+
+    def arm(self, key: tuple[Any, ...], seconds: float, event: ev.TypedEvent) -> None:
+        """Put `event` into the inbox after `seconds`; the same key again replaces it."""
+        self.engine.timers.arm((self.id, *key), seconds, lambda: self.put(event))
+
+    def disarm(self, *key: Any) -> None:
+        """Forget a deadline."""
+        self.engine.timers.disarm((self.id, *key))
+
+    def began(self, message_id: str, run: Run) -> None:
+        """Remember which message began an ordinary turn."""
+        if message_id:
+            self._begun[message_id] = run
+
+    def run_of(self, message_id: str) -> Run | None:
+        """Give the run of the ordinary turn that a message began, once it is known."""
+        return self._begun.get(message_id)
+
+    # -- questions ------------------------------------------------------------------------------------------------------------
+
+    def live(self) -> bool:
+        """Whether an operation of this thread has not ended."""
+        return live(self.core)
+
+    def quiet(self) -> bool:
+        """No live operation, no turn, and no message on its way to a turn of its own."""
+        starting = any(row.state in IN_LANE for row in self.core.rows)
+        return not self.live() and self.core.turn.state != "running" and not starting

@@ -1,0 +1,115 @@
+"""What a person is told of a message: the evidence for its fate, and one sentence why (surface 20, 21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goalfsm._core import ThreadCore
+from goalfsm._guards import live
+from goalfsm._machines import FollowUp
+
+__all__ = ["evidence", "reason", "waiting"]
+
+_ZERO_BYTES = {
+    "unsent": "it was never handed to the provider",
+    "guard_false": "the last check before the write failed",
+    "no_fence": "its fence could not be stored",
+}
+
+
+def evidence(row: FollowUp, event: Any) -> str:
+    """Say what was seen and where, for the state that a message has just entered; empty where nothing was."""
+    if row.state == "delivered":
+        return _delivered(row, event)
+    if row.state not in ("requeued", "discarded") or not row.proof:
+        return ""
+    if row.proof in _ZERO_BYTES:
+        return f"zero_bytes: {_ZERO_BYTES[row.proof]}"
+    if row.proof == "refusal":
+        return f"refusal: {event.message}" if getattr(event, "message", "") else "refusal"
+    if row.proof == "absent":
+        return "read_back: absent after its turn ended"
+    return row.proof
+
+
+def _delivered(row: FollowUp, event: Any) -> str:
+    if row.evidence != "item":
+        return row.evidence
+    where = getattr(event, "where", "echo") if event.name == "found" else "echo"
+    item = f" of item {row.item}" if row.item else ""
+    turn = f" in turn {row.turn_id}" if row.turn_id else ""
+    return f"{where}{item}{turn}"
+
+
+def reason(row: FollowUp, event: Any, why: str) -> str:
+    """Give one sentence for people on why a message is where it is now."""
+    words = getattr(event, "message", "")
+    if row.state == "uncertain":
+        return f"it may have been taken: {_doubt(event.name)}"
+    if row.state == "held":
+        return f"held: {row.reason}" if row.reason else "held"
+    if row.state == "requeued":
+        if row.proof == "refusal" and words:
+            return f"the provider refused it: {words}"
+        return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
+    return words or why
+
+
+_DOUBTS = {
+    "send_ok": "the provider took it, but its turn had ended without showing it",
+    "turn_over": "the provider took it, but its turn ended without showing it",
+    "answer_lost": "the answer to the send never came",
+    "transport_lost": "the connection ended while it was on its way",
+    "restarted": "this process ended while it was on its way",
+    "owner_changed": "another owner took the thread while it was on its way",
+    "echo_lost": "its turn hangs and nothing was heard of it",
+}
+
+
+def _doubt(event: str) -> str:
+    return _DOUBTS.get(event, event.replace("_", " "))
+
+
+_BACKS = {
+    "stop": "the thread was stopped first",
+    "stopped": "the thread was stopped first",
+    "goal_paused": "the goal was paused",
+    "goal_blocked": "the goal is blocked",
+    "goal_usage_limited": "the usage limit was reached",
+    "goal_budget_limited": "the goal's budget was used up",
+    "goal_completed": "the goal completed first",
+    "goal_cleared": "the goal was cleared",
+    "transport_lost": "the connection to the provider ended first",
+    "restarted": "this process ended before anything was sent",
+    "owner_changed": "another owner took the thread first",
+    "turn_completed": "the turn ended first",
+    "turn_failed": "the turn failed first",
+    "turn_interrupted": "the turn was interrupted first",
+    "absent": "the thread was read back after its turn and does not show it",
+    "begin_write": "what it was meant for had changed before the write",
+    "submit": "nothing runs that it could steer",
+    "resolve_unsent": "a person vouched that it did not arrive",
+}
+
+
+def _back(event: Any, why: str) -> str:
+    return _BACKS.get(event.name, why or event.name.replace("_", " "))
+
+
+def waiting(core: ThreadCore, row: FollowUp) -> str:
+    """Say what a message waits for right now; empty if it waits for nothing."""
+    if row.state in ("accepted", "admitted"):
+        if core.goal.state == "unknown":
+            return "waits: the goal's status is not known"
+        return "waits for the next turn of the running goal"
+    if row.state != "queued":
+        return ""
+    if not core.recon:
+        return "waits: the thread has to be read back first"
+    if live(core):
+        return "waits for the running operation"
+    if core.goal.state == "unknown":
+        return "waits: the goal's status is not known"
+    if core.turn.state == "running":
+        return "waits for the running turn to end"
+    return "waits for the messages before it"

@@ -1,0 +1,137 @@
+"""`replay`: what became of every message in recorded traffic, for people and as JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+import msgspec
+
+from goalfsm._recording import NotATrace
+from goalfsm._replay import replay as replay_traffic
+from goalfsm._replay_report import Report, ThreadReport
+from goalfsm.cli import Failure, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["replay"]
+
+_STYLES = {"delivered": "green", "requeued": "yellow", "uncertain": "bold red"}
+_OPEN_STYLE = "magenta"
+_KINDS = {
+    "doubled": "was shown twice: two items of the thread carry this client id",
+    "evidence_against_proof": "was shown after it had been proven not delivered",
+}
+_WARNINGS_SHOWN = 20
+
+
+@click.command(
+    epilog="Examples:  goalfsm replay traffic.jsonl  |  goalfsm replay traffic.jsonl --json | jq .threads  |  "
+    "zcat traffic.jsonl.gz | goalfsm replay -",
+)
+@click.argument("traffic", type=click.File("rb"), metavar="TRAFFIC.jsonl")
+@click.option(
+    "--provider", type=click.Choice(["codex"]), default="codex", show_default=True, help="Whose protocol it is."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay(traffic: BinaryIO, provider: str, as_json: bool) -> None:
+    """Tell the fate of every message in recorded traffic, as a passive observer; nothing is sent or changed.
+
+    TRAFFIC.jsonl holds one message a line: {"dir": "send" or "recv", "msg": {...}}, and "conn" if there are several
+    connections. A message without a client id is called line:N, after the line that sent it.
+
+    Exits 0 if every message has a proven fate (delivered once, or returned with proof), 1 if one is uncertain,
+    delivered twice or still open, or something was met that no machine expects, 2 if this is no readable recording.
+    """
+    del provider  # there is only one so far
+    name = getattr(traffic, "name", "-")
+    try:
+        report = replay_traffic(traffic)
+    except NotATrace as error:
+        raise Failure(f"{name}: {error}", 2) from error
+    except OSError as error:
+        raise Failure(f"{name}: {error.strerror or error}", 2) from error
+    _warn(report.warnings)
+    if as_json:
+        click.echo(msgspec.json.encode(report.as_json()).decode())
+    else:
+        _print_report(report)
+    if not report.is_clean:
+        raise click.exceptions.Exit(1)
+
+
+def _warn(warnings: tuple[str, ...]) -> None:
+    for warning in warnings[:_WARNINGS_SHOWN]:
+        click.echo(f"warning: {printable(warning)}", err=True)
+    left = len(warnings) - _WARNINGS_SHOWN
+    if left > 0:
+        click.echo(f"warning: {left} more like these", err=True)
+
+
+def _print_report(report: Report) -> None:
+    from rich.console import Console  # noqa: PLC0415  not needed for --json
+
+    # In a pipe nothing may be wrapped: ids have to stay whole for grep.
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000)
+    for thread in report.threads:
+        _print_thread(console, thread)
+    console.print(_verdict(report), style="green" if report.is_clean else "bold red")
+
+
+def _print_thread(console: Console, thread: ThreadReport) -> None:
+    console.print(f"thread {printable(thread.id) or '(none named)'}", style="bold")
+    if thread.follow_ups:
+        console.print(_table(thread))
+    console.print(f"  goal: {thread.goal}")
+    console.print(f"  operation: {thread.operation or 'none was seen'}")
+    for alarm in thread.alarms:
+        words = _KINDS.get(alarm.kind, alarm.kind)
+        console.print(f"  alarm ({alarm.kind}), line {alarm.line}: {printable(alarm.id)} {words}", style="bold red")
+    for anomaly in thread.anomalies:
+        where = f"{anomaly.machine} was {anomaly.state} when {anomaly.event} came"
+        console.print(f"  {anomaly.verdict}, line {anomaly.line}: {printable(where)}", style="bold red")
+    console.print()
+
+
+def _table(thread: ThreadReport) -> Table:
+    from rich import box  # noqa: PLC0415  not needed for --json
+    from rich.table import Table  # noqa: PLC0415  as above
+    from rich.text import Text  # noqa: PLC0415  as above
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("message", "fate", "turn", "evidence", "reason"):
+        table.add_column(head, overflow="fold")
+    for fate in thread.follow_ups:
+        cells = [Text(printable(cell)) for cell in (fate.id, fate.state, fate.turn_id, fate.evidence, fate.reason)]
+        cells[1].stylize(_STYLES.get(fate.state, _OPEN_STYLE))
+        table.add_row(*cells)
+    return table
+
+
+def _verdict(report: Report) -> str:
+    fates = report.fates
+    if not fates and report.is_clean:
+        return "No message was sent in this recording."
+    alarms = [alarm for thread in report.threads for alarm in thread.alarms]
+    anomalies = sum(len(thread.anomalies) for thread in report.threads)
+    bad = [
+        _count(sum(fate.state == "uncertain" for fate in fates), "uncertain"),
+        _count(sum(fate.is_open for fate in fates), "still open"),
+        _count(sum(alarm.kind == "doubled" for alarm in alarms), "delivered twice"),
+        _count(sum(alarm.kind != "doubled" for alarm in alarms), "delivered against a proof"),
+        _count(anomalies, "anomaly" if anomalies == 1 else "anomalies"),
+    ]
+    delivered = sum(fate.state == "delivered" for fate in fates)
+    returned = sum(fate.is_proven for fate in fates) - delivered
+    total = f"{len(fates)} message{'' if len(fates) == 1 else 's'}"
+    proven = f"{delivered} delivered, {returned} returned with proof"
+    if report.is_clean:
+        return f"{total}: {proven}; every fate is proven."
+    return f"{total}: {proven}; but {', '.join(filter(None, bad))}."
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number else ""

@@ -1,0 +1,230 @@
+"""A bounded world around one `ThreadCore`: the provider's truth, one inbox, work not done yet, and the books.
+
+A world is a value: hashable, compared by content, never changed. `goalfsm.testing._moves` says what can happen in it,
+`goalfsm.testing._laws` what must never happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from goalfsm import effects as fx
+from goalfsm import events as ev
+from goalfsm._core import CoreStep, ThreadCore
+from goalfsm._guards import FINAL_OPERATION
+from goalfsm._machines import Goal, Operation, Turn
+from goalfsm.events import TypedEvent
+from goalfsm.testing._provider_model import Provider, Request
+
+__all__ = ["Books", "Happened", "World", "begin", "tell"]
+
+_replace = msgspec.structs.replace
+
+WORK: Final = (
+    fx.ClearGoal, fx.SetGoal, fx.PauseGoal, fx.InterruptTurn, fx.InterruptBare, fx.StartTimer, fx.QuietTimer,
+    fx.HandOver, fx.RequestWrite, fx.ReadBack, fx.Reconcile,
+)  # fmt: skip
+CALLS: Final = (fx.ClearGoal, fx.SetGoal, fx.PauseGoal, fx.InterruptTurn, fx.InterruptBare, fx.ReadBack)
+VOUCHING: Final = ("resolve_unsent", "resolve_drop", "resend", "resolve_sent")
+
+
+class Books(msgspec.Struct, frozen=True, gc=False):
+    """What an auditor writes down beside the core, to judge it by later.
+
+    Attributes:
+        waiting: messages whose waiter is open.
+        vouched: messages whose fate a person stated; the truth may be otherwise.
+        resent: (message, how many further writes a person asked for).
+        fenced: messages that a stop was committed over since they were admitted.
+        granted: (message, last attempt whose bytes were granted).
+        unread: messages whose read-back failed.
+        route: the operation that holds the thread's route, or 0.
+        started: whether the last operation's start was told.
+        completed: whether its end was told.
+    """
+
+    waiting: frozenset[str] = frozenset()
+    vouched: frozenset[str] = frozenset()
+    resent: tuple[tuple[str, int], ...] = ()
+    fenced: frozenset[str] = frozenset()
+    granted: tuple[tuple[str, int], ...] = ()
+    unread: frozenset[str] = frozenset()
+    route: int = 0
+    started: bool = False
+    completed: bool = False
+
+
+class World(msgspec.Struct, frozen=True, gc=False):
+    """Everything there is.
+
+    Attributes:
+        core: the core under test.
+        provider: the truth.
+        wire: the inbox: what the host will hear, in order.
+        late: answers and notifications that lost their place and may arrive at any time.
+        pipe: requests written and not processed.
+        todo: effects handed out and not performed; any order may happen.
+        owed: numbers of calls whose answer is awaited.
+        epoch: the true owner.
+        gen: the true transport generation.
+        server: up; dying (nothing more is heard, what was written may still be processed); dead.
+        budget: (what, how often it may still happen).
+    """
+
+    core: ThreadCore
+    provider: Provider
+    wire: tuple[TypedEvent, ...] = ()
+    late: tuple[TypedEvent, ...] = ()
+    pipe: tuple[Request, ...] = ()
+    todo: tuple[fx.Effect, ...] = ()
+    owed: tuple[int, ...] = ()
+    epoch: int = 1
+    gen: int = 0
+    server: Literal["up", "dying", "dead"] = "up"
+    books: Books = Books()
+    budget: tuple[tuple[str, int], ...] = ()
+
+    def left(self, what: str) -> int:
+        """How often something limited may still happen; `*` stands for everything else."""
+        budget = dict(self.budget)
+        return budget.get(what, budget.get("*", 0))
+
+    def spent(self, what: str) -> World:
+        """The same world with one less of it."""
+        return _replace(self, budget=tuple((name, n - (name == what)) for name, n in self.budget))
+
+    def copies(self, message_id: str) -> int:
+        """How many copies of a message the model was shown or may still be shown."""
+        written = sum(1 for request in self.pipe if request.kind in ("steer", "start") and request.id == message_id)
+        shown = sum(1 for item in self.provider.items if item[0] == message_id)
+        return written + shown + self.provider.memory.count(message_id)
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """One event that the core was told: the world before and after, and the core's step."""
+
+    before: World
+    event: TypedEvent
+    step: CoreStep
+    after: World
+
+
+def begin(
+    rows: Mapping[str, str] | None = None,
+    *,
+    start: Literal["idle", "running", "turn", "unread"] = "running",
+    turns: int = 2,
+    echo: bool = True,
+    on_goal_complete: Literal["start", "hold"] = "start",
+    budget: Mapping[str, int] | None = None,
+) -> World:
+    """Make the first world.
+
+    Args:
+        rows: messages submitted at once, in order: id to when (auto, steer, queue).
+        start: `idle`: a free thread. `running`: an operation runs the first turn of goal g1. `turn`: another client's
+            ordinary turn runs. `unread`: a goal runs and nothing was read yet.
+        turns: how many turns the provider begins by itself at most.
+        echo: whether the stream shows client ids.
+        on_goal_complete: the policy of that name.
+        budget: how often each person's command and fault may happen.
+    """
+    provider = Provider(limit=turns, echo=echo)
+    core = ThreadCore(
+        goal=Goal("none"), turn=Turn("idle"), epoch=1, recon=True, echo=echo,
+        queue_after_goal=on_goal_complete == "start",
+    )  # fmt: skip
+    if start in ("running", "unread"):
+        provider = _replace(provider, goal="active", ref="g1", goals=1, turn="t1", begun=1)
+    if start == "turn":
+        provider = _replace(provider, turn="t1", begun=1)
+        core = _replace(core, turn=Turn("running", turn_id="t1"))
+    books = Books()
+    if start == "running":
+        op = Operation("running", logical="t1", id=1)
+        core = _replace(core, goal=Goal("active", ref="g1"), turn=Turn("running", turn_id="t1"), operation=op, operations=1)
+        books = Books(route=1, started=True)
+    todo: tuple[fx.Effect, ...] = ()
+    if start == "unread":
+        core = _replace(core, goal=Goal("unknown"), turn=Turn("unknown"), recon=False)
+        todo = (fx.Reconcile(0),)
+    world = World(core, provider, todo=todo, books=books, budget=tuple(sorted((budget or {}).items())))
+    for name, when in (rows or {}).items():
+        world = tell(world, ev.Submit(name, when)).after
+    return world
+
+
+def tell(world: World, event: TypedEvent) -> Happened:
+    """Let the core handle one event, and take its effects down as work or into the books."""
+    step = world.core.handle(event)
+    todo = world.todo
+    if event.name == "transport_lost":
+        todo = tuple(effect for effect in todo if not isinstance(effect, CALLS))
+    fresh = [effect for effect in step.effects if isinstance(effect, WORK) and effect not in todo]
+    todo = tuple(effect for effect in todo if not _disarmed(effect, step.core)) + tuple(dict.fromkeys(fresh))
+    call = getattr(event, "call", 0)
+    owed = () if event.name == "transport_lost" else tuple(number for number in world.owed if number != call)
+    after = _replace(world, core=step.core, todo=todo, owed=owed, books=_audit(world, event, step))
+    for effect in step.effects:
+        if isinstance(effect, fx.WriteBytes):
+            request = Request(effect.route, id=effect.id, attempt=effect.attempt, turn_id=effect.turn_id, gen=world.gen)
+            after = _replace(after, pipe=(*after.pipe, request))
+    return Happened(world, event, step, after)
+
+
+def _disarmed(effect: fx.Effect, core: ThreadCore) -> bool:
+    # A runtime cancels the clocks of an operation that is over.
+    if not isinstance(effect, fx.QuietTimer | fx.StartTimer):
+        return False
+    op = core.operation
+    return op is None or op.id != effect.op or op.state in FINAL_OPERATION
+
+
+# -- the books --------------------------------------------------------------------------------------------------------------
+
+
+def _audit(world: World, event: TypedEvent, step: CoreStep) -> Books:
+    books = world.books
+    if step.rejected is not None:
+        return books
+    change: dict[str, Any] = {}
+    if event.name in VOUCHING and step.moves:
+        change["vouched"] = books.vouched | {event.id}  # type: ignore[attr-defined]
+    if event.name in ("resolve_unsent", "resend") and step.moves:
+        resent = dict(books.resent)
+        resent[event.id] = resent.get(event.id, 0) + 1  # type: ignore[attr-defined]
+        change["resent"] = tuple(sorted(resent.items()))
+    if event.name == "read_failed":
+        change["unread"] = books.unread | {event.id}  # type: ignore[attr-defined]
+    waiting, fenced = set(books.waiting), set(books.fenced)
+    if isinstance(event, ev.Stop) and step.core.stops != world.core.stops:
+        # Also where the answer to our turn/start, already on its way, opens and stops in a later step.
+        fenced |= {row.id for row in world.core.rows}
+    for move in step.moves:
+        if move.machine == "follow_up" and move.source in ("queued", "held", "requeued"):
+            if move.target in ("admitted", "delivering"):
+                waiting.add(move.id)
+                fenced.discard(move.id)
+    for effect in step.effects:
+        if isinstance(effect, fx.Settle):
+            waiting.discard(effect.id)
+        elif isinstance(effect, fx.WriteBytes):
+            change["granted"] = tuple(sorted({**dict(books.granted), effect.id: effect.attempt}.items()))
+        elif isinstance(effect, fx.ReserveRoute):
+            change |= {"route": effect.op, "started": False, "completed": False}
+        elif isinstance(effect, fx.ReleaseRoute) and change.get("route", books.route) == effect.op:
+            change["route"] = 0
+        elif isinstance(effect, fx.PublishStarted):
+            change["started"] = True
+        elif isinstance(effect, fx.PublishCompleted):
+            change["completed"] = True
+    if event.name == "restarted":
+        waiting = set()
+    if waiting != books.waiting:
+        change["waiting"] = frozenset(waiting)
+    if fenced != books.fenced:
+        change["fenced"] = frozenset(fenced)
+    return _replace(books, **change) if change else books
