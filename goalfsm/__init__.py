@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         SpecError,
         StaleOwner,
         TransportClosed,
-        UnknownName,
         Unjournalable,
+        UnknownName,
     )
     from goalfsm._handles import FollowUpHandle, GoalHandle, Receipt, Thread, ThreadStatus
     from goalfsm._kernel import Snapshot, Step, Verdict, step
@@ -97,7 +97,62 @@ _HOMES = {
 _MODULES = ("effects", "events")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "Anomaly",
+    "ApprovalRequest",
+    "CoreStep",
+    "Engine",
+    "Event",
+    "FollowUpHandle",
+    "FollowUpState",
+    "Found",
+    "GoalFailed",
+    "GoalHandle",
+    "GoalStatus",
+    "GoalView",
+    "GoalfsmError",
+    "IllegalCommand",
+    "JournalError",
+    "OperationState",
+    "Outcome",
+    "Policy",
+    "ProviderRefused",
+    "Receipt",
+    "Result",
+    "ResultStatus",
+    "Snapshot",
+    "Spec",
+    "SpecError",
+    "StaleOwner",
+    "Step",
+    "StreamEvent",
+    "SyncEngine",
+    "SyncFollowUp",
+    "SyncGoal",
+    "SyncThread",
+    "Thread",
+    "ThreadCore",
+    "ThreadStatus",
+    "Timeouts",
+    "TokenCounts",
+    "TransportClosed",
+    "TurnState",
+    "Unjournalable",
+    "UnknownName",
+    "Usage",
+    "Verdict",
+    "When",
+    "builtin_names",
+    "builtin_spec",
+    "check_spec",
+    "effects",
+    "events",
+    "load_spec",
+    "open",
+    "open_sync",
+    "step",
+    "to_transitions",
+]
 
 
 def __getattr__(name: str) -> Any:

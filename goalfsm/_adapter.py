@@ -168,8 +168,9 @@ CallKind = Literal["clear_goal", "set_goal", "pause_goal", "interrupt_turn"]
 class Connection(Protocol):
     """A live connection to one provider.
 
-    `call`, `send` and `look` return at once; what comes of them arrives at the sink. The awaited methods put the facts of
-    their answer into the sink before they return, and raise `ProviderRefused` (the provider's words) or `TransportClosed`.
+    `call`, `send` and `look` return at once; what comes of them arrives at the sink. The awaited methods put the facts
+    of their answer into the sink before they return, and raise `ProviderRefused` (the provider's words) or
+    `TransportClosed`.
     """
 
     @property
@@ -190,7 +191,12 @@ class Connection(Protocol):
         ...
 
     async def set_goal(
-        self, thread_id: str, *, objective: str | None = None, status: str | None = None, token_budget: int | None = None
+        self,
+        thread_id: str,
+        *,
+        objective: str | None = None,
+        status: str | None = None,
+        token_budget: int | None = None,
     ) -> GoalView:
         """Change the goal; works for a thread that is not loaded."""
         ...

@@ -49,5 +49,5 @@ async def _finish(engine: Engine, clean_up: Callable[[], Awaitable[Any]]) -> Non
         try:
             with anyio.CancelScope(shield=True):
                 await done.wait()
-        except anyio.get_cancelled_exc_class():  # noqa: PERF203  a native cancel passes a shield; it joins this one
+        except anyio.get_cancelled_exc_class():
             continue

@@ -62,7 +62,7 @@ class Composition:
         self.moves: list[Move] = []
         self.verdicts: list[Judged] = []
 
-    # -- the step ------------------------------------------------------------------------------------------------------
+    # -- the step ---------------------------------------------------------------------------------
 
     def run(self, event: TypedEvent) -> CoreStep:
         """Route the event, drain the queue, let the message queue go on, and freeze the result."""
@@ -103,7 +103,9 @@ class Composition:
             self.moves.append(Move(machine, message_id, snapshot.state, result.snapshot.state, event.name, result.why))
         return result
 
-    def judge(self, machine: str, message_id: str, state: str, event: str, verdict: Verdict, why: str) -> None:
+    def judge(  # noqa: PLR0917  the six parts of a verdict, in their one order
+        self, machine: str, message_id: str, state: str, event: str, verdict: Verdict, why: str
+    ) -> None:
         """Record a verdict; a rejection ends the step and undoes it."""
         self.verdicts.append(Judged(machine, message_id, state, event, verdict, why))
         if verdict is Verdict.REJECTED:
@@ -144,7 +146,7 @@ class Composition:
             for name in result.effects:
                 EFFECTS[name](self, before, result, event)
 
-    # -- what the composition itself decides ----------------------------------------------------------------------------
+    # -- what the composition itself decides ------------------------------------------------------
 
     def index(self, message_id: str) -> int | None:
         """Give the place of a message in the queue, or None."""
@@ -206,7 +208,7 @@ class Composition:
         op = 0 if self.operation is None else self.operation.id
         return op, self.goal.ref if self.goal.state == "active" else "", self.stops, self.epoch, self.gen
 
-    # -- the result -----------------------------------------------------------------------------------------------------
+    # -- the result -------------------------------------------------------------------------------
 
     def _freeze(self) -> ThreadCore:
         if self.queue_changed() and len(self.rows) > SETTLED_TAIL:

@@ -19,7 +19,7 @@ __all__ = ["EFFECTS"]
 Effecting = Callable[[Any, Any, Any, Any], None]
 
 
-# -- internal events --------------------------------------------------------------------------------------------------
+# -- internal events -----------------------------------------------------------------------------
 
 
 def _tell_goal_ended(core: Any, _before: Any, result: Any, _event: Any) -> None:
@@ -72,7 +72,7 @@ def _raise_bind(core: Any, _before: Any, result: Any, _event: Any) -> None:
     core.raised.append(("bind", result.snapshot.id, None))
 
 
-# -- calls: each takes the next number (the fence of its answer); tries count repeats of a row that stays ---------------
+# -- calls: each takes the next number (the fence of its answer); tries count repeats of a row that stays
 
 
 def _number_call(core: Any, result: Any) -> Any:
@@ -107,7 +107,7 @@ def _interrupt_bare(core: Any, _before: Any, result: Any, _event: Any) -> None:
     core.effects.append(fx.InterruptBare(result.snapshot.turn_id))
 
 
-# -- the operation and its clocks ---------------------------------------------------------------------------------------
+# -- the operation and its clocks ----------------------------------------------------------------
 
 
 def _of_operation(effect: type[Any]) -> Effecting:
@@ -133,7 +133,7 @@ def _quarantine(core: Any, _before: Any, _result: Any, _event: Any) -> None:
     core.effects += [fx.Quarantine(), fx.Reconcile(core.gen)]
 
 
-# -- follow-up ------------------------------------------------------------------------------------------------------------
+# -- follow-up -----------------------------------------------------------------------------------
 
 
 def _hand_over(core: Any, _before: Any, result: Any, _event: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -51,7 +51,7 @@ class Engine:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._connecting = anyio.Lock()
 
-    # -- opening and closing -------------------------------------------------------------------------------------------
+    # -- opening and closing ----------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Open the journal, then start or reach the provider.
@@ -120,7 +120,7 @@ class Engine:
                 self.connection = await self.adapter.connect(self, self.policy)
             return self.connection
 
-    # -- the surface -----------------------------------------------------------------------------------------------------
+    # -- the surface ------------------------------------------------------------------------------
 
     async def start_thread(self, **params: Any) -> Thread:
         """Begin a provider thread; `params` are passed through (`cwd=…`, `ephemeral=True`).
@@ -181,7 +181,7 @@ class Engine:
         """List everything unexpected so far, oldest first (a bounded tail): shown, never fatal."""
         return list(self._odd)
 
-    # -- threads -----------------------------------------------------------------------------------------------------------
+    # -- threads ----------------------------------------------------------------------------------
 
     def runtime(self, thread_id: str) -> ThreadRuntime | None:
         """Give what is known of a thread in this process."""
@@ -215,9 +215,9 @@ class Engine:
             raise TransportClosed("the connection to the provider ended; resume_thread() starts it anew")
         return self.connection
 
-    # -- for the runtimes --------------------------------------------------------------------------------------------------
+    # -- for the runtimes -------------------------------------------------------------------------
 
-    def spawn(self, task: Callable[..., Awaitable[Any]], *args: Any) -> None:
+    def spawn(self, task: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
         """Run a task until the engine closes."""
         assert self._tasks is not None  # noqa: S101  only an open engine has runtimes
         self._tasks.start_soon(task, *args)
@@ -254,7 +254,7 @@ class Engine:
         """Show that a step waits for the journal."""
         self.odd(thread_id, "journal", str(error))
 
-    # -- the sink: what the connection hears ---------------------------------------------------------------------------------
+    # -- the sink: what the connection hears ------------------------------------------------------
 
     def facts(self, thread_id: str, *events: ev.TypedEvent) -> None:
         """Facts about one thread, in wire order; a thread that nobody uses here has no inbox."""
@@ -317,4 +317,3 @@ def open(  # noqa: A001  the surface's word
         An async context manager that gives the engine.
     """
     return Engine(adapter, open_journal(journal), policy or Policy())
-

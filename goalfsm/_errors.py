@@ -17,8 +17,8 @@ __all__ = [
     "SpecError",
     "StaleOwner",
     "TransportClosed",
-    "UnknownName",
     "Unjournalable",
+    "UnknownName",
     "did_you_mean",
 ]
 

@@ -22,9 +22,7 @@ from goalfsm._machines import FollowUp, Operation
 __all__ = ["Record", "apply", "decode_record", "encode_record", "record_of", "spec_version"]
 
 _MACHINES = ("goal", "turn")
-_PLAIN = tuple(
-    field for field in ThreadCore.__struct_fields__ if field not in ("goal", "turn", "operation", "rows")
-)
+_PLAIN = tuple(field for field in ThreadCore.__struct_fields__ if field not in ("goal", "turn", "operation", "rows"))
 _replace = msgspec.structs.replace
 
 
@@ -97,9 +95,7 @@ def record_of(before: ThreadCore, step: CoreStep, event: ev.TypedEvent, at: floa
 
 def _changed(before: Any, after: Any) -> dict[str, Any]:
     return {
-        field: value
-        for field in after.__struct_fields__
-        if (value := getattr(after, field)) != getattr(before, field)
+        field: value for field in after.__struct_fields__ if (value := getattr(after, field)) != getattr(before, field)
     }
 
 

@@ -26,7 +26,7 @@ def _guard(function: Guard) -> Guard:
     return function
 
 
-# -- what several guards ask of the core ------------------------------------------------------------------------------
+# -- what several guards ask of the core ---------------------------------------------------------
 
 
 def live(core: Any) -> bool:
@@ -41,9 +41,7 @@ def lane_free(core: Any) -> bool:
 
 def free_thread(core: Any) -> bool:
     """Reconciled, no live operation, turn idle, and a goal that will not start a turn by itself."""
-    return bool(
-        core.recon and core.turn.state == "idle" and core.goal.state not in GOAL_NOT_OVER and not live(core)
-    )
+    return bool(core.recon and core.turn.state == "idle" and core.goal.state not in GOAL_NOT_OVER and not live(core))
 
 
 def _turn_over(core: Any, turn_id: str) -> bool:
@@ -55,12 +53,10 @@ def _goal_over(core: Any) -> bool:
 
 
 def _bound_turn_running(row: Any, core: Any) -> bool:
-    return (
-        core.operation.state == "running" and core.turn.state == "running" and core.turn.turn_id == row.turn_id
-    )
+    return core.operation.state == "running" and core.turn.state == "running" and core.turn.turn_id == row.turn_id
 
 
-# -- goal and turn ----------------------------------------------------------------------------------------------------
+# -- goal and turn -------------------------------------------------------------------------------
 
 
 @_guard
@@ -99,7 +95,7 @@ def same_turn(machine: Any, event: Any, _core: Any) -> bool:
     return bool(event.turn_id == machine.turn_id)
 
 
-# -- operation --------------------------------------------------------------------------------------------------------
+# -- operation -----------------------------------------------------------------------------------
 
 
 @_guard
@@ -217,7 +213,7 @@ def same_call_turn_running_tries_left(op: Any, event: Any, core: Any) -> bool:
     return event.call == op.call and core.turn.state == "running" and op.tries < MAX_TRIES
 
 
-# -- follow-up: admission and delivery --------------------------------------------------------------------------------
+# -- follow-up: admission and delivery -----------------------------------------------------------
 
 
 @_guard
@@ -232,7 +228,7 @@ def may_admit(_row: Any, _event: Any, core: Any) -> bool:
 
 @_guard
 def may_follow(row: Any, event: Any, core: Any) -> bool:
-    """May be admitted by itself: the first queued row, not meant for a turn of its own, lane not closed by a refusal."""
+    """May be admitted by itself: first queued, not meant for a turn of its own, lane not closed by a refusal."""
     if row.when == "queue" or core.lane_closed:
         return False
     return first_queued(core.rows) is row and may_admit(row, event, core)
@@ -316,7 +312,7 @@ def observing(_row: Any, _event: Any, core: Any) -> bool:
     return bool(core.observer)
 
 
-# -- follow-up: answers and evidence ----------------------------------------------------------------------------------
+# -- follow-up: answers and evidence -------------------------------------------------------------
 
 
 @_guard

@@ -10,6 +10,7 @@ import attrs
 
 from goalfsm import _words
 from goalfsm import events as ev
+from goalfsm._adapter import Connection
 from goalfsm._cancelling import cancel_on_cancel
 from goalfsm._core import WAITING, commands_of
 from goalfsm._errors import GoalFailed, IllegalCommand, ProviderRefused, StaleOwner, TransportClosed
@@ -351,7 +352,8 @@ def _raise_lost(runtime: ThreadRuntime, run: Run) -> None:
         raise TransportClosed(run.failure or "the connection to the provider ended")
     if run.how == "detached":
         stale = runtime.stale
-        raise StaleOwner(runtime.id, runtime.core.epoch if stale is None else stale.epoch, stale and stale.current)
+        epoch = runtime.core.epoch if stale is None else stale.epoch
+        raise StaleOwner(runtime.id, epoch, None if stale is None else stale.current)
 
 
 def _result(runtime: ThreadRuntime, run: Run) -> Result:
@@ -376,7 +378,7 @@ class Thread:
         """The provider's thread id."""
         return self._runtime.id
 
-    # -- goals -------------------------------------------------------------------------------------------------------------
+    # -- goals ------------------------------------------------------------------------------------
 
     async def start_goal(self, objective: str, *, token_budget: int | None = None, meta: Any = None) -> GoalHandle:
         """Start a goal and wait for its first turn. An older goal of the thread leaves no trace.
@@ -480,7 +482,7 @@ class Thread:
         await self._connection().clear_goal(self.id)
         await self._runtime.settle_inbox()
 
-    # -- messages ----------------------------------------------------------------------------------------------------------
+    # -- messages ---------------------------------------------------------------------------------
 
     async def submit(
         self,
@@ -581,7 +583,7 @@ class Thread:
 
         return _result(runtime, await cancel_on_cancel(runtime.engine, finish, cancel))
 
-    # -- the thread as a whole -----------------------------------------------------------------------------------------------
+    # -- the thread as a whole --------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Pause the goal, interrupt what runs, hold the queue; return when nothing runs any more (surface 11).
@@ -596,13 +598,10 @@ class Thread:
         core = self._runtime.core
         operation = "" if core.operation is None else core.operation.state
         broken = "" if self._runtime.broken is None else repr(self._runtime.broken)
-        return ThreadStatus(
-            core.goal.state, core.turn.state, operation, len(core.waiting()), core.recon, broken
-        )
+        return ThreadStatus(core.goal.state, core.turn.state, operation, len(core.waiting()), core.recon, broken)
 
-    def _connection(self) -> Any:
+    def _connection(self) -> Connection:
         connection = self._runtime.engine.connection
         if connection is None:
             raise TransportClosed("the connection to the provider ended")
         return connection
-

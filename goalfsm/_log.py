@@ -1,6 +1,6 @@
 """Where goalfsm logs: the host's structlog if it configured one, else the standard library's logger `goalfsm`.
 
-A library prints nothing by itself. Records carry thread, operation, follow_up, turn and attempt, and never message text.
+A library prints nothing by itself. Records carry thread, operation, follow_up, turn and attempt, never message text.
 """
 
 from __future__ import annotations

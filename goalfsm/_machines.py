@@ -23,7 +23,7 @@ class Turn(Snapshot, frozen=True, gc=False):
 
 
 class Operation(Snapshot, frozen=True, gc=False):
-    """One logical turn: `id` counts operations of the thread, `call` numbers its last call, `tries` repeats of that call."""
+    """One logical turn: `id` counts operations of the thread, `call` numbers the last call, `tries` its repeats."""
 
     logical: str = ""
     failed: bool = False

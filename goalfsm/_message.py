@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -28,29 +28,51 @@ def check_journalable(value: Any, path: str) -> None:
     Raises:
         Unjournalable: some part is not text, a finite number, a boolean, None, a list, or a dict with text keys.
     """
-    if value is None or isinstance(value, bool):
-        return
-    if type(value) is str:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Unjournalable(path, value, "it holds a lone surrogate") from None
-    elif type(value) is int:
-        if value not in _INT_RANGE:
-            raise Unjournalable(path, value, "it needs more than 64 bits")
-    elif type(value) is float:
-        if not math.isfinite(value):
-            raise Unjournalable(path, value, f"{value} is no JSON number")
-    elif type(value) is list:
-        for index, part in enumerate(value):
-            check_journalable(part, f"{path}[{index}]")
-    elif type(value) is dict:
-        for key, part in value.items():
-            if type(key) is not str:
-                raise Unjournalable(f"{path}[{key!r}]", key, "keys must be text")
-            check_journalable(part, f"{path}.{key}")
-    else:
+    check = _CHECKS.get(type(value))
+    if check is None:
         raise Unjournalable(path, value)
+    check(value, path)
+
+
+def _check_text(value: str, path: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Unjournalable(path, value, "it holds a lone surrogate") from None
+
+
+def _check_int(value: int, path: str) -> None:
+    if value not in _INT_RANGE:
+        raise Unjournalable(path, value, "it needs more than 64 bits")
+
+
+def _check_float(value: float, path: str) -> None:
+    if not math.isfinite(value):
+        raise Unjournalable(path, value, f"{value} is no JSON number")
+
+
+def _check_list(value: list[Any], path: str) -> None:
+    for index, part in enumerate(value):
+        check_journalable(part, f"{path}[{index}]")
+
+
+def _check_dict(value: dict[Any, Any], path: str) -> None:
+    for key, part in value.items():
+        if type(key) is not str:
+            raise Unjournalable(f"{path}[{key!r}]", key, "keys must be text")
+        _check_text(key, f"{path}[{key!r}]")
+        check_journalable(part, f"{path}.{key}")
+
+
+_CHECKS: dict[type, Callable[[Any, str], None]] = {
+    type(None): lambda _value, _path: None,
+    bool: lambda _value, _path: None,
+    str: _check_text,
+    int: _check_int,
+    float: _check_float,
+    list: _check_list,
+    dict: _check_dict,
+}
 
 
 @attrs.frozen

@@ -42,7 +42,7 @@ class ObservedThread:
         self._anomalies: list[AnomalySeen] = []
         self._alarms: dict[tuple[str, str, str], AlarmSeen] = {}
 
-    # -- steps --------------------------------------------------------------------------------------------------------
+    # -- steps ------------------------------------------------------------------------------------
 
     def feed(self, line: int, *events: ev.TypedEvent) -> None:
         """Let facts of one line happen to the core, and keep the operation going that nobody acts for."""
@@ -90,7 +90,7 @@ class ObservedThread:
         message.evidence = f"{words}, line {line}" if words else ""
         message.reason = reason_of(message, row, cause, move.why)
 
-    # -- sends and their answers --------------------------------------------------------------------------------------
+    # -- sends and their answers ------------------------------------------------------------------
 
     def sent(self, line: int, message_id: str, route: str, *, conn: str, turn_id: str, content: str) -> None:
         """A client was seen sending a message; its answer will name this line as its attempt."""
@@ -154,7 +154,7 @@ class ObservedThread:
             if not attempt.taken and row is not None and row.state == "delivering":
                 self.feed(line, ev.AnswerLost(message.id, attempt.number))
 
-    # -- evidence -----------------------------------------------------------------------------------------------------
+    # -- evidence ---------------------------------------------------------------------------------
 
     def knows(self, message_id: str) -> bool:
         """Whether a client was seen sending this message."""
@@ -205,7 +205,7 @@ class ObservedThread:
             if same_process and all(attempt.turn_id in complete for attempt in message.attempts.values()):
                 self.feed(line, ev.Absent(message.id, row.attempt, self.core.gen))
 
-    # -- the report ---------------------------------------------------------------------------------------------------
+    # -- the report -------------------------------------------------------------------------------
 
     def report(self) -> ThreadReport:
         """Say where everything stands."""

@@ -16,10 +16,10 @@ from goalfsm._run import Run
 
 __all__ = ["PERFORM"]
 
-Performing = Callable[[Any, Any, ev.TypedEvent], None]
+Performing = Callable[[Any, Any, Any], None]
 
 
-# -- calls of the operation -------------------------------------------------------------------------------------------
+# -- calls of the operation ----------------------------------------------------------------------
 
 
 def _call(thread: Any, kind: CallKind, number: int, **options: Any) -> None:
@@ -27,12 +27,13 @@ def _call(thread: Any, kind: CallKind, number: int, **options: Any) -> None:
     if number:
         thread.arm(("call",), thread.engine.policy.timeouts.call, ev.CallLost(number))
     try:
-        if connection is None:
-            raise TransportClosed("the connection ended")
-        connection.call(thread.id, kind, number, **options)
+        if connection is not None:
+            connection.call(thread.id, kind, number, **options)
+            return
     except TransportClosed:
-        if number:
-            thread.put(ev.CallLost(number))
+        pass
+    if number:
+        thread.put(ev.CallLost(number))
 
 
 def _clear_goal(thread: Any, effect: fx.ClearGoal, _event: ev.TypedEvent) -> None:
@@ -56,7 +57,7 @@ def _interrupt_bare(thread: Any, effect: fx.InterruptBare, _event: ev.TypedEvent
     _call(thread, "interrupt_turn", 0, turn_id=effect.turn_id)
 
 
-# -- the operation towards its caller -----------------------------------------------------------------------------------
+# -- the operation towards its caller ------------------------------------------------------------
 
 
 def _reserve_route(thread: Any, effect: fx.ReserveRoute, event: ev.TypedEvent) -> None:
@@ -146,7 +147,7 @@ def _reconcile(thread: Any, effect: fx.Reconcile, event: ev.TypedEvent) -> None:
         thread.engine.reconcile_soon(thread, effect.gen)
 
 
-# -- clocks ---------------------------------------------------------------------------------------------------------------
+# -- clocks --------------------------------------------------------------------------------------
 
 
 def _start_timer(thread: Any, effect: fx.StartTimer, _event: ev.TypedEvent) -> None:
@@ -157,7 +158,7 @@ def _quiet_timer(thread: Any, effect: fx.QuietTimer, _event: ev.TypedEvent) -> N
     thread.arm(("quiet",), thread.engine.policy.timeouts.quiet, ev.Quiet(effect.call))
 
 
-# -- follow-up --------------------------------------------------------------------------------------------------------------
+# -- follow-up -----------------------------------------------------------------------------------
 
 
 def _hand_over(thread: Any, effect: fx.HandOver, _event: ev.TypedEvent) -> None:
@@ -178,16 +179,17 @@ def _read_back(thread: Any, effect: fx.ReadBack, _event: ev.TypedEvent) -> None:
     if message is None:
         return
     connection = thread.engine.connection
-    look = Look(
-        effect.id, effect.attempt, effect.turn_id, thread.core.gen, message.content.text, message.position
-    )
+    gen, text = thread.core.gen, message.content.text
+    look = Look(effect.id, effect.attempt, effect.turn_id, gen, text, message.position)
     message.looking = True
+    failure = "there is nobody to ask"
     try:
-        if connection is None or not connection.capabilities.read_back:
-            raise TransportClosed("nobody to ask")
-        connection.look(thread.id, [look], thread.engine.policy.timeouts.read_back)
+        if connection is not None and connection.capabilities.read_back:
+            connection.look(thread.id, [look], thread.engine.policy.timeouts.read_back)
+            return
     except TransportClosed as error:
-        thread.put(ev.ReadFailed(effect.id, effect.attempt, str(error)))
+        failure = str(error)
+    thread.put(ev.ReadFailed(effect.id, effect.attempt, failure))
 
 
 def _settle(thread: Any, effect: fx.Settle, _event: ev.TypedEvent) -> None:

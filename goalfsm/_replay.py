@@ -100,7 +100,7 @@ class _Observer:
             found = self.threads[thread_id] = ObservedThread(thread_id)
         return found
 
-    # -- what the recorded client sent --------------------------------------------------------------------------------
+    # -- what the recorded client sent ------------------------------------------------------------
 
     def _sent(self, seen: Recorded, connection: _Connection, msg: dict[str, Any]) -> None:
         method, params = msg["method"], msg.get("params")
@@ -129,7 +129,7 @@ class _Observer:
             return msgspec.structs.replace(pending, id=message_id, attempt=seen.line, waiter=asked)
         return msgspec.structs.replace(pending, id=message_id)
 
-    # -- what the provider said ---------------------------------------------------------------------------------------
+    # -- what the provider said -------------------------------------------------------------------
 
     def _received(self, seen: Recorded, connection: _Connection) -> None:
         key = seen.msg.get("id") if isinstance(seen.msg, dict) and "method" not in seen.msg else None
@@ -181,7 +181,7 @@ class _Observer:
         if item is not None and not item.client:
             self._thread(noted.thread_id).unlabelled(seen.line, item)
 
-    # -- answers that are evidence ------------------------------------------------------------------------------------
+    # -- answers that are evidence ----------------------------------------------------------------
 
     def _answer(self, seen: Recorded, pending: Pending, result: Any, error: RpcError | None) -> None:
         asked: _Asked = pending.waiter

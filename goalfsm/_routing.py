@@ -99,9 +99,7 @@ def _send_moved(core: Any, event: ev.SendMoved) -> list[Item]:
     index = core.index(event.id)
     avoid = "" if index is None else core.rows[index].turn_id
     named: list[Item] = [("turn", "", ev.TurnNamed(event.found))] if event.found else []
-    filled = ev.SendMoved(
-        event.id, event.attempt, event.found, _ref(core, event.id), avoid, event.code, event.message
-    )
+    filled = ev.SendMoved(event.id, event.attempt, event.found, _ref(core, event.id), avoid, event.code, event.message)
     return [*named, ("row", event.id, filled)]
 
 

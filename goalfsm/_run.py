@@ -99,7 +99,7 @@ class Run:
         self.changed.set()
         self.changed = anyio.Event()
 
-    # -- what the engine tells ---------------------------------------------------------------------------------------
+    # -- what the engine tells --------------------------------------------------------------------
 
     def begin(self, logical: str) -> None:
         """The logical turn has its id."""
@@ -143,7 +143,7 @@ class Run:
         self.done.set()
         self.wake()
 
-    # -- readers -------------------------------------------------------------------------------------------------------
+    # -- readers ----------------------------------------------------------------------------------
 
     def open_reader(self) -> Reader:
         """Give a reader: the first one gets everything from the start, later ones what comes from now on."""
@@ -176,7 +176,7 @@ class Run:
         """Whether the run counts in `live()` (surface 8)."""
         return not self.how and (self.followers > 0 or not self.followed)
 
-    # -- inside ----------------------------------------------------------------------------------------------------------
+    # -- inside -----------------------------------------------------------------------------------
 
     def _put(self, event: StreamEvent) -> None:
         if not self._told_start:
@@ -212,13 +212,13 @@ class Run:
     def _tell_start(self) -> None:
         """Tell the logical start without the provider's own words for it: the run was adopted in mid turn."""
         if not self._told_start:
-            turn = {"id": self.logical, "items": [], "status": "inProgress", "error": None}
+            turn: dict[str, Any] = {"id": self.logical, "items": [], "status": "inProgress", "error": None}
             params = {"threadId": self.thread_id, "turn": turn}
             self._put_start(StreamEvent("turn/started", params, self.logical))
 
     def _completion(self, status: ResultStatus) -> StreamEvent:
         last = self._last_end.get("turn")
-        turn = dict(last) if isinstance(last, Mapping) else {"items": [], "error": None}
+        turn: dict[str, Any] = dict(last) if isinstance(last, Mapping) else {"items": [], "error": None}
         physical = str(turn.get("id", self.turns[-1] if self.turns else ""))
         turn |= {"id": self.logical, "status": str(status)}
         if "rootTurnId" in turn:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import anyio
 
 from goalfsm import events as ev
+from goalfsm._core import ThreadCore
 from goalfsm._errors import GoalfsmError
+from goalfsm._guards import live
 from goalfsm._run import Run
 from goalfsm._thread import ThreadRuntime
 
@@ -37,9 +39,9 @@ async def stop_thread(runtime: ThreadRuntime) -> None:
 
 
 async def _ask(runtime: ThreadRuntime, *, only_if_op: int | None) -> None:
-    def wanted(core: object) -> bool:
-        op = runtime.core.operation
-        return only_if_op is None or (op is not None and op.id == only_if_op and runtime.live())
+    def wanted(core: ThreadCore) -> bool:
+        op = core.operation
+        return only_if_op is None or (op is not None and op.id == only_if_op and live(core))
 
     await runtime.command(ev.Stop(), only_if=wanted)
     if runtime.live():
@@ -53,6 +55,6 @@ async def _until(runtime: ThreadRuntime, stopped: Callable[[], bool]) -> None:
             await runtime.changed.wait()
         return
     core = runtime.core
-    running = f"turn {core.turn.turn_id} runs" if core.turn.state == "running" else f"the turn slot is {core.turn.state}"
+    running = f"turn {core.turn.turn_id} runs" if core.turn.state == "running" else f"the turn is {core.turn.state}"
     operation = "no operation" if core.operation is None else f"the operation is {core.operation.state}"
     raise GoalfsmError(f"thread {runtime.id} did not stop within {limit:g} s: {running}, {operation}")

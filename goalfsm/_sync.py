@@ -7,7 +7,7 @@ KeyboardInterrupt while a call waits cancels that call there, waits for its clea
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -47,10 +47,9 @@ class _Portal:
 
     @staticmethod
     def _join(future: Any) -> None:
-        try:
+        # A second interrupt joins the clean-up that already runs.
+        with suppress(BaseException):
             future.exception()
-        except BaseException:  # noqa: BLE001, S110  a second interrupt joins the clean-up that already runs
-            pass
 
     def plain(self, function: Callable[..., T], *args: Any) -> T:
         """Call a plain function on the engine's loop."""

@@ -17,7 +17,7 @@ import msgspec
 from goalfsm import _words
 from goalfsm import effects as fx
 from goalfsm import events as ev
-from goalfsm._adapter import Notification, Outgoing, ThreadInfo
+from goalfsm._adapter import Connection, Notification, Outgoing, ThreadInfo
 from goalfsm._core import CoreStep, ThreadCore
 from goalfsm._errors import GoalfsmError, JournalError, StaleOwner, TransportClosed
 from goalfsm._fold import Record, encode_record, record_of
@@ -114,7 +114,7 @@ class ThreadRuntime:
         self._inbox: deque[_Item] = deque()
         self._news = anyio.Event()
 
-    # -- the inbox -----------------------------------------------------------------------------------------------------
+    # -- the inbox --------------------------------------------------------------------------------
 
     def put(self, *events: ev.TypedEvent) -> None:
         """Append facts to the inbox."""
@@ -204,7 +204,7 @@ class ThreadRuntime:
 
     def _break(self, error: Exception) -> None:
         self.broken = error
-        self.log.exception("thread stopped", exc_info=error)
+        self.log.error("thread stopped", exc_info=error)
         self.engine.odd(self.id, "internal_error", repr(error))
         self._fail_commands(GoalfsmError(f"thread {self.id} stopped after an internal error: {error!r}"))
         if self.run is not None and not self.run.how:
@@ -213,7 +213,7 @@ class ThreadRuntime:
             message.wake()
         self.wake()
 
-    # -- one item --------------------------------------------------------------------------------------------------------
+    # -- one item ---------------------------------------------------------------------------------
 
     async def _handle(self, item: _Item) -> None:
         if isinstance(item, Notification):
@@ -309,7 +309,7 @@ class ThreadRuntime:
                 self._told(step, move.id, event, move.why)
         self._accept(step, event)
 
-    # -- journal, then perform ---------------------------------------------------------------------------------------------
+    # -- journal, then perform --------------------------------------------------------------------
 
     async def _commit(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
         if self.stale is not None:
@@ -328,7 +328,7 @@ class ThreadRuntime:
             return None
         record = record_of(self.journaled, step, event, self.engine.clock.wall())
         if content is not None:
-            message_id: str = event.id  # type: ignore[attr-defined]  every event that carries content has an id
+            message_id: str = getattr(event, "id")  # noqa: B009  every event that carries content has an id
             record.messages[message_id] = Message(message_id, content, step.core.rows[-1]).content_record()
         for effect in step.effects:
             if isinstance(effect, fx.WriteFence) and effect.id in self.messages:
@@ -353,7 +353,7 @@ class ThreadRuntime:
         """Make the step the truth in memory, and tell everybody who watches."""
         before, self.core = self.core, step.core
         if content is not None:
-            self._accept_content(event.id, content, step)  # type: ignore[attr-defined]
+            self._accept_content(getattr(event, "id"), content, step)  # noqa: B009  it has an id, see _record
         if step.core.rows is not before.rows:
             for row in step.core.rows:
                 message = self.messages.get(row.id)
@@ -423,7 +423,7 @@ class ThreadRuntime:
         }
         self.run.tell(f"follow_up/{state}", params, message.row.turn_id)
 
-    # -- the write section (composition 7) -------------------------------------------------------------------------------
+    # -- the write section (composition 7) --------------------------------------------------------
 
     async def _write_section(self, item: _Write) -> None:
         """Ask begin_write and, only if granted, write everything; no suspension between the check and the write."""
@@ -438,7 +438,7 @@ class ThreadRuntime:
             granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
             if granted is not None:
                 self._accept(step, event)
-                self._write(granted)
+                self._write(connection, granted)
                 return
         await self._handle_fact(event)
 
@@ -455,7 +455,7 @@ class ThreadRuntime:
         )
         return self.core.gen + pending
 
-    def _write(self, granted: fx.WriteBytes) -> None:
+    def _write(self, connection: Connection, granted: fx.WriteBytes) -> None:
         message = self.messages[granted.id]
         outgoing = Outgoing(
             granted.id,
@@ -465,10 +465,7 @@ class ThreadRuntime:
             message.content.text,
             message.content.attachments,
         )
-        connection = self.engine.connection
         try:
-            if connection is None:
-                raise TransportClosed("the connection ended")
             connection.send(self.id, outgoing)
         except TransportClosed as error:
             self.put(ev.SendRefused(granted.id, granted.attempt, 0, f"no byte was written: {error}"))
@@ -476,7 +473,7 @@ class ThreadRuntime:
         lost = ev.AnswerLost(granted.id, granted.attempt, "no answer in time")
         self.arm(("answer", granted.id), self.engine.policy.timeouts.answer, lost)
 
-    # -- clocks ------------------------------------------------------------------------------------------------------------
+    # -- clocks -----------------------------------------------------------------------------------
 
     def arm(self, key: tuple[Any, ...], seconds: float, event: ev.TypedEvent) -> None:
         """Put `event` into the inbox after `seconds`; the same key again replaces it."""
@@ -495,7 +492,7 @@ class ThreadRuntime:
         """Give the run of the ordinary turn that a message began, once it is known."""
         return self._begun.get(message_id)
 
-    # -- questions ------------------------------------------------------------------------------------------------------------
+    # -- questions --------------------------------------------------------------------------------
 
     def live(self) -> bool:
         """Whether an operation of this thread has not ended."""

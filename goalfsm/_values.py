@@ -80,7 +80,8 @@ class Timeouts:
     hand_over: float = 10.0
 
 
-Approvals = Literal["decline", "approve"] | Callable[["ApprovalRequest"], "Awaitable[Mapping[str, Any]] | Mapping[str, Any] | str"]
+Answer = Mapping[str, Any] | str
+Approvals = Literal["decline", "approve"] | Callable[["ApprovalRequest"], Answer | Awaitable[Answer]]
 
 
 @attrs.frozen
@@ -97,7 +98,8 @@ class Policy:
     """What the host decides once for an engine.
 
     Args:
-        on_goal_complete: a message still unsent when the goal completes starts its own turn (`start`) or is held back (`hold`).
+        on_goal_complete: a message still unsent when the goal completes starts its own turn (`start`) or comes back
+            (`hold`).
         on_restart: queued messages go on after reconciling (`continue`) or are held (`hold`).
         resume_goals: set a goal active again after a restart if it was active before.
         on_exit: a goal that runs when the engine closes is paused (`pause`) or left (`leave`).

@@ -21,15 +21,17 @@ def evidence(row: FollowUp, event: Any) -> str:
     """Say what was seen and where, for the state that a message has just entered; empty where nothing was."""
     if row.state == "delivered":
         return _delivered(row, event)
-    if row.state not in ("requeued", "discarded") or not row.proof:
-        return ""
-    if row.proof in _ZERO_BYTES:
-        return f"zero_bytes: {_ZERO_BYTES[row.proof]}"
-    if row.proof == "refusal":
-        return f"refusal: {event.message}" if getattr(event, "message", "") else "refusal"
-    if row.proof == "absent":
-        return "read_back: absent after its turn ended"
-    return row.proof
+    if row.state in ("requeued", "discarded"):
+        return _proof(row.proof, getattr(event, "message", ""))
+    return ""
+
+
+def _proof(proof: str, words: str) -> str:
+    if proof in _ZERO_BYTES:
+        return f"zero_bytes: {_ZERO_BYTES[proof]}"
+    if proof == "refusal":
+        return f"refusal: {words}" if words else "refusal"
+    return "read_back: absent after its turn ended" if proof == "absent" else proof
 
 
 def _delivered(row: FollowUp, event: Any) -> str:
@@ -54,6 +56,8 @@ def reason(row: FollowUp, event: Any, why: str) -> str:
         return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
     return words or why
 
+
+_GOAL_UNKNOWN = "waits: the goal's status is not known"
 
 _DOUBTS = {
     "send_ok": "the provider took it, but its turn had ended without showing it",
@@ -98,18 +102,16 @@ def _back(event: Any, why: str) -> str:
 
 def waiting(core: ThreadCore, row: FollowUp) -> str:
     """Say what a message waits for right now; empty if it waits for nothing."""
-    if row.state in ("accepted", "admitted"):
-        if core.goal.state == "unknown":
-            return "waits: the goal's status is not known"
-        return "waits for the next turn of the running goal"
-    if row.state != "queued":
+    if row.state not in ("queued", "admitted", "accepted"):
         return ""
-    if not core.recon:
-        return "waits: the thread has to be read back first"
-    if live(core):
-        return "waits for the running operation"
-    if core.goal.state == "unknown":
-        return "waits: the goal's status is not known"
-    if core.turn.state == "running":
-        return "waits for the running turn to end"
-    return "waits for the messages before it"
+    if row.state != "queued":
+        known = core.goal.state != "unknown" or not row.ref
+        return "waits for the next turn of the running goal" if known else _GOAL_UNKNOWN
+    causes = (
+        (not core.recon, "waits: the thread has to be read back first"),
+        (live(core), "waits for the running operation"),
+        (core.goal.state == "unknown", _GOAL_UNKNOWN),
+        (core.turn.state == "running", "waits for the running turn to end"),
+        (True, "waits for the messages before it"),
+    )
+    return next(words for holds, words in causes if holds)

@@ -1,12 +1,12 @@
 """Work that a step asks of the runtime: every effect of the built-in machines, as frozen values.
 
-The class of an effect is bound to the specs by `name`. Effects whose name starts with `tell_` or `raise_` are internal to
-the core and have no class here. Effects are handed out after their step was journaled.
+The class of an effect is bound to the specs by `name`. Effects whose name starts with `tell_` or `raise_` are
+internal to the core and have no class here. Effects are handed out after their step was journaled.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
 
@@ -20,7 +20,7 @@ class Effect:
     name: ClassVar[str] = ""
 
 
-_T = TypeVar("_T", bound=type)
+_T = TypeVar("_T")
 _BY_NAME: dict[str, type[Effect]] = {}
 
 
@@ -29,11 +29,11 @@ def _snake(word: str) -> str:
 
 
 @dataclass_transform(frozen_default=True)
-def _effect_class(cls: _T) -> _T:
-    frozen = attrs.frozen(cls)
+def _effect_class(cls: type[_T]) -> type[_T]:
+    frozen: Any = attrs.frozen(cls)
     frozen.name = _snake(frozen.__name__)
     _BY_NAME[frozen.name] = frozen
-    return frozen
+    return cast("type[_T]", frozen)
 
 
 def names() -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def encode(effect: Effect) -> dict[str, Any]:
     return {"name": effect.name, **attrs.asdict(effect)}
 
 
-# -- calls of the operation: each has a fresh number, and its own deadline (then call_lost) ---------------------------
+# -- calls of the operation: each has a fresh number, and its own deadline (then call_lost) ------
 
 
 @_effect_class
@@ -89,7 +89,7 @@ class InterruptBare(Effect):
     turn_id: str
 
 
-# -- the operation towards the host -----------------------------------------------------------------------------------
+# -- the operation towards the host --------------------------------------------------------------
 
 
 @_effect_class
@@ -149,7 +149,7 @@ class Reconcile(Effect):
     gen: int
 
 
-# -- clocks -----------------------------------------------------------------------------------------------------------
+# -- clocks --------------------------------------------------------------------------------------
 
 
 @_effect_class
@@ -168,7 +168,7 @@ class QuietTimer(Effect):
     call: int
 
 
-# -- one follow-up ----------------------------------------------------------------------------------------------------
+# -- one follow-up -------------------------------------------------------------------------------
 
 
 @_effect_class
@@ -240,4 +240,4 @@ class Alarm(Effect):
     item: str
 
 
-__all__ += sorted(cls.__name__ for cls in _BY_NAME.values())  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += [cls.__name__ for cls in _BY_NAME.values()]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -7,7 +7,7 @@ generic `Event(name, **fields)`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
 import msgspec
@@ -66,7 +66,7 @@ class TypedEvent:
     name: ClassVar[str] = ""
 
 
-_T = TypeVar("_T", bound=type)
+_T = TypeVar("_T")
 _BY_NAME: dict[str, type[TypedEvent]] = {}
 
 
@@ -75,11 +75,11 @@ def _snake(word: str) -> str:
 
 
 @dataclass_transform(frozen_default=True)
-def _event_class(cls: _T) -> _T:
-    frozen = attrs.frozen(cls)
+def _event_class(cls: type[_T]) -> type[_T]:
+    frozen: Any = attrs.frozen(cls)
     frozen.name = _snake(frozen.__name__)
     _BY_NAME[frozen.name] = frozen
-    return frozen
+    return cast("type[_T]", frozen)
 
 
 def named(name: str) -> type[TypedEvent]:
@@ -116,7 +116,7 @@ def decode(record: dict[str, Any]) -> TypedEvent:
     return msgspec.convert(record, _BY_NAME[record["name"]])
 
 
-# -- the goal, as the provider tells it ------------------------------------------------------------------------------
+# -- the goal, as the provider tells it ----------------------------------------------------------
 
 
 @_event_class
@@ -176,7 +176,7 @@ class GoalUnrecognised(TypedEvent):
     word: str = ""
 
 
-# -- the turn slot ---------------------------------------------------------------------------------------------------
+# -- the turn slot -------------------------------------------------------------------------------
 
 
 @_event_class
@@ -225,7 +225,7 @@ class Halt(TypedEvent):
     """Internal: stop on a thread without an operation."""
 
 
-# -- the operation ---------------------------------------------------------------------------------------------------
+# -- the operation -------------------------------------------------------------------------------
 
 
 @_event_class
@@ -380,7 +380,7 @@ class GoalChanged(TypedEvent):
     """Internal: the goal's identity changed."""
 
 
-# -- the thread as a whole -------------------------------------------------------------------------------------------
+# -- the thread as a whole -----------------------------------------------------------------------
 
 
 @_event_class
@@ -409,7 +409,7 @@ class Reconciled(TypedEvent):
     gen: int = 0
 
 
-# -- one follow-up: a person -----------------------------------------------------------------------------------------
+# -- one follow-up: a person ---------------------------------------------------------------------
 
 
 @_event_class
@@ -511,7 +511,7 @@ class LookAgain(TypedEvent):
     id: str = ""
 
 
-# -- one follow-up: the runtime --------------------------------------------------------------------------------------
+# -- one follow-up: the runtime ------------------------------------------------------------------
 
 
 @_event_class
@@ -594,7 +594,7 @@ class ObservedSend(TypedEvent):
     gen: int = 0
 
 
-# -- one follow-up: the provider -------------------------------------------------------------------------------------
+# -- one follow-up: the provider -----------------------------------------------------------------
 
 
 @_event_class
@@ -665,7 +665,7 @@ class Absent(TypedEvent):
     gen: int = 0
 
 
-# -- raised inside the composition -----------------------------------------------------------------------------------
+# -- raised inside the composition ---------------------------------------------------------------
 
 
 @_event_class
@@ -723,4 +723,4 @@ class TurnOver(TypedEvent):
     how: str = ""
 
 
-__all__ += sorted(cls.__name__ for cls in _BY_NAME.values())  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += [cls.__name__ for cls in _BY_NAME.values()]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -21,6 +22,9 @@ from goalfsm.testing.mock_model import (
     MockModel,
     block_goal,
     complete_goal,
+    cut,
+    fail,
+    http_error,
     say,
     shell,
     write_codex_home,
@@ -132,9 +136,11 @@ async def test_a_goal_of_two_turns_is_told_in_order(live, model):
     connection.call(thread, "set_goal", 2, objective="do it", token_budget=9_000)
     await sink.get(ev.TurnCompleted, 2)
     told = [type(each).__name__ for each in sink.heard if isinstance(each, ev.TypedEvent)]
-    assert [each for index, each in enumerate(told) if index == 0 or told[index - 1] != each] == [
-        *("GoalCleared", "ClearOk", "GoalActive", "SetOk", "GoalActive", "TurnStarted", "GoalActive", "TurnCompleted"),
-        *("TurnStarted", *(["GoalActive"] if told.count("GoalActive") > 3 else []), "GoalCompleted", "TurnCompleted"),
+    # How often the growing token count is told varies from run to run.
+    first = told.index("GoalActive") + 1
+    assert [*told[:first], *(each for each in told[first:] if each != "GoalActive")] == [
+        *("GoalCleared", "ClearOk", *(["GoalCleared"] * (told.count("GoalCleared") - 1)), "GoalActive", "SetOk"),
+        *("TurnStarted", "TurnCompleted", "TurnStarted", "GoalCompleted", "TurnCompleted"),
     ]
     assert sink.goals[-1].status is GoalStatus.COMPLETE
     assert sink.goals[-1].token_budget == 9_000
@@ -226,6 +232,28 @@ async def test_a_pause_leaves_a_goal_that_is_over_as_it_ended(live, model, end, 
 
 
 @pytest.mark.app_server
+@pytest.mark.parametrize(
+    ("reply", "fact"),
+    [
+        (fail("server_error"), ev.GoalBlocked),
+        (fail("insufficient_quota"), ev.GoalUsageLimited),
+        (http_error(500), ev.GoalBlocked),
+        (http_error(429, code="usage_limit_reached"), ev.GoalUsageLimited),
+        (cut(), ev.GoalBlocked),
+    ],
+    ids=["server_error", "insufficient_quota", "http 500", "http 429", "cut stream"],
+)
+async def test_a_model_that_fails_ends_the_turn_and_the_goal_with_its_words(live, model, reply, fact):
+    connection, sink, thread = live
+    model.script(reply)
+    connection.call(thread, "set_goal", 1, objective="do it")
+    failed = await sink.get(ev.TurnFailed)
+    assert failed.message
+    assert sink.heard.index(sink.all(fact)[0]) < sink.heard.index(failed)
+    assert [each.error for each in sink.heard if getattr(each, "kind", "") == "turn_completed"] == [failed.message]
+
+
+@pytest.mark.app_server
 async def test_pausing_where_there_is_no_goal_is_refused(live):
     connection, sink, thread = live
     connection.call(thread, "pause_goal", 1)
@@ -234,7 +262,7 @@ async def test_pausing_where_there_is_no_goal_is_refused(live):
 
 @pytest.mark.app_server
 async def test_the_awaited_calls_give_the_providers_words(live):
-    connection, sink, thread = live
+    connection, _, thread = live
     assert await connection.get_goal(thread) is None
     assert await connection.clear_goal(thread) is False
     with pytest.raises(ProviderRefused, match="no goal exists"):
@@ -316,6 +344,15 @@ async def test_after_a_kill_a_new_process_finds_what_was_delivered_and_proves_wh
         await connection.aclose(4)
 
 
+def cut_record(path, mark):
+    record = Path(path)
+    lines = record.read_bytes().splitlines(keepends=True)
+    cut = next(index for index, line in enumerate(lines) if mark in line)
+    record.write_bytes(b"".join(lines[:cut]))
+    for part in record.parents[4].glob("thread_history*"):
+        part.unlink()
+
+
 @pytest.mark.app_server
 async def test_an_id_less_line_in_the_providers_record_shows_the_message(codex, model):
     # The 1 ms between the line that the model will see and the item with our id, made by cutting the latter off.
@@ -333,12 +370,7 @@ async def test_an_id_less_line_in_the_providers_record_shows_the_message(codex, 
     os.kill(server_pid(connection), signal.SIGKILL)
     await sink.until(lambda: sink.lost_reasons)
     await connection.aclose(4)
-    record = Path(info.path or "")
-    lines = record.read_bytes().splitlines(keepends=True)
-    cut = next(index for index, line in enumerate(lines) if b'"m-1"' in line)
-    record.write_bytes(b"".join(lines[:cut]))
-    for part in record.parents[4].glob("thread_history*"):
-        part.unlink()
+    cut_record(info.path, b'"m-1"')
 
     sink = RecordingSink()
     connection = await codex.connect(sink, Policy())
@@ -400,7 +432,7 @@ async def test_a_request_for_approval_is_declined_and_the_turn_goes_on(model, tm
 
 @pytest.mark.app_server
 async def test_closing_in_mid_turn_leaves_no_process_no_descriptor_and_tells_once(codex, model):
-    before = set(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else set()
+    before = open_pipes()
     sink = RecordingSink()
     connection = await codex.connect(sink, Policy())
     thread = (await connection.start_thread({})).id
@@ -417,16 +449,18 @@ async def test_closing_in_mid_turn_leaves_no_process_no_descriptor_and_tells_onc
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     hold.release()
-    if before:
-        open_now = {fd for fd in os.listdir("/proc/self/fd") if _is_pipe(fd)}
-        assert open_now <= {fd for fd in before}
+    assert open_pipes() <= before
 
 
-def _is_pipe(fd):
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:")
-    except OSError:
-        return False
+def open_pipes():
+    folder = "/proc/self/fd"
+    found = set()
+    for fd in os.listdir(folder) if os.path.isdir(folder) else ():  # noqa: PTH112, PTH208  names are what is wanted
+        with contextlib.suppress(OSError):
+            word = os.readlink(f"{folder}/{fd}")  # noqa: PTH115  as above
+            if word.startswith("pipe:"):
+                found.add(word)
+    return found
 
 
 # -- no codex at all --------------------------------------------------------------------------------------------------
@@ -523,6 +557,7 @@ print("not json", flush=True)
 print("", flush=True)
 sys.stdout.buffer.write(b"\\xff\\xfe\\n"); sys.stdout.buffer.flush()
 say([1, 2])
+say("[" * 100000)
 say({"id": 99, "result": {}})
 say({"id": 5, "method": "please/dance", "params": {"threadId": "t"}})
 say({"id": 6, "method": "currentTime/read", "params": {"threadId": "t"}})
@@ -536,7 +571,7 @@ sys.exit(3)
     await sink.until(lambda: sink.lost_reasons)
     await connection.aclose(1)
     assert sink.lost_reasons == ["codex app-server ended with return code 3"]
-    assert [kind for kind, _ in sink.odds] == [*["malformed"] * 3, "unanswerable", "unknown_method", "malformed"]
+    assert [kind for kind, _ in sink.odds] == [*["malformed"] * 4, "unanswerable", "unknown_method", "malformed"]
     assert sink.all(ev.TurnStarted) == [ev.TurnStarted(turn_id="u" * 300_000)]
     [answers] = [each.params["answers"] for each in sink.heard if getattr(each, "method", "") == "error"]
     assert sorted((each["id"], each["error"]["code"]) for each in answers) == [(5, -32601), (6, -32601)]
@@ -585,10 +620,17 @@ sys.stdin.readline()
     # The child holds the server's output open: the end is seen all the same.
     await sink.until(lambda: sink.lost_reasons)
     await connection.aclose(2)
-    child = sink.heard[0].params["child"]
     with anyio.fail_after(LIMIT):
-        while Path(f"/proc/{child}").exists() and "zombie" not in Path(f"/proc/{child}/status").read_text():
+        while lives(sink.heard[0].params["child"]):
             await anyio.lowlevel.checkpoint()
+
+
+def lives(pid):
+    # An orphan that nobody reaps stays as a zombie in a container without an init.
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 async def test_without_pidfd_the_end_is_seen_too(tmp_path, monkeypatch):
@@ -597,6 +639,72 @@ async def test_without_pidfd_the_end_is_seen_too(tmp_path, monkeypatch):
     await sink.until(lambda: sink.lost_reasons)
     assert sink.lost_reasons == ["codex app-server ended with return code 4"]
     await connection.aclose(1)
+
+
+async def test_what_is_no_json_is_refused_before_a_byte_is_written(tmp_path):
+    connection, sink = await connected(tmp_path, "say({'method': 'error', 'params': {'got': sys.stdin.readline()}})")
+    await send(connection, "t", "m-1", "half a pair \ud800", "u")
+    assert (await sink.get(ev.SendRefused, id="m-1")).attempt == 1
+    connection.call("t", "set_goal", 4, objective="\ud800")
+    await sink.get(ev.CallRefused, call=4)
+    with pytest.raises(ProviderRefused, match="nothing was sent"):
+        await connection.set_goal("t", objective="\ud800")
+    await connection.aclose(2)
+    assert [each.params["got"] for each in sink.heard if getattr(each, "method", "") == "error"] in ([], [""])
+
+
+async def test_a_goal_set_while_the_pause_was_reading_is_not_paused(tmp_path):
+    body = """
+first = json.loads(sys.stdin.readline())
+second = json.loads(sys.stdin.readline())
+goal = {"objective": "x", "status": "active", "createdAt": 1}
+say({"id": first["id"], "result": {"goal": goal}})
+say({"id": second["id"], "result": {"goal": goal}})
+say({"method": "error", "params": {"asked": [first["method"], second["method"], sys.stdin.readline()]}})
+"""
+    connection, sink = await connected(tmp_path, body)
+    connection.call("t", "pause_goal", 1)
+    connection.call("t", "set_goal", 2, objective="x")
+    await sink.get(ev.SetOk, call=2)
+    await connection.aclose(2)
+    [asked] = [each.params["asked"] for each in sink.heard if getattr(each, "method", "") == "error"]
+    assert asked == ["thread/goal/get", "thread/goal/set", ""]
+
+
+async def test_a_host_that_fails_to_decide_declines(tmp_path):
+    body = """
+command = "item/commandExecution/requestApproval"
+for number in range(4):
+    say({"id": number, "method": command, "params": {"threadId": "t"}})
+    say({"method": "error", "params": {"answer": json.loads(sys.stdin.readline()).get("result")}})
+sys.stdin.readline()
+"""
+
+    class Host(RecordingSink):
+        async def approve(self, request):
+            self.asked.append(request.thread_id)
+            answers = [{"decision": "approve"}, {"decision": "acceptForSession"}, {"decision": object()}]
+            if len(self.asked) > 3:
+                raise RuntimeError("no idea")
+            return answers[len(self.asked) - 1]
+
+    sink = Host()
+    connection = await Codex(binary=script(tmp_path, HELLO + body)).connect(sink, Policy(timeouts=Timeouts(exit=1.0)))
+    await sink.until(lambda: len(sink.heard) == 4)
+    await connection.aclose(2)
+    given = [each.params["answer"]["decision"] for each in sink.heard]
+    assert given == ["accept", "acceptForSession", "decline", "decline"]
+    assert "approval_failed" in {kind for kind, _ in sink.odds}
+
+
+def test_an_event_loop_that_ends_takes_the_server_with_it(tmp_path):
+    async def leave():
+        connection, _ = await connected(tmp_path, "time.sleep(600)")
+        return server_pid(connection)
+
+    pid = anyio.run(leave)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 async def test_closing_before_anything_was_read_ends_the_process(tmp_path):

@@ -234,6 +234,7 @@ def test_an_approval_waits_for_its_answer(make: Any) -> None:
 
 def test_a_wait_for_something_that_does_not_come_says_what_came(make: Any) -> None:
     double, _client = make()
+    double.wait_received("initialized")
     with pytest.raises(TimeoutError, match="initialize"):
         double.wait_received("turn/steer", timeout=0.01)
 

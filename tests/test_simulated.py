@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from goalfsm._adapter import Look, Notification, Outgoing
@@ -243,6 +246,67 @@ async def test_the_clock_wakes_sleepers_in_the_order_of_their_deadlines() -> Non
         assert clock.monotonic() == 2.5
         group.cancel_scope.cancel()
     assert clock.sleeping == 0
+
+
+async def test_time_waits_for_worker_threads() -> None:
+    clock, order = FakeClock(), []
+
+    async def work() -> None:
+        await anyio.to_thread.run_sync(time.sleep, 0.02)
+        order.append("worked")
+
+    async def deadline() -> None:
+        await clock.sleep(5)
+        order.append("deadline")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        group.start_soon(deadline)
+        await clock.advance(10)
+    assert order == ["worked", "deadline"]
+
+
+async def test_waiting_for_something_that_never_comes_ends() -> None:
+    clock = FakeClock()
+    with pytest.raises(TimeoutError, match="still not so at 0 s"):
+        await clock.run_until(lambda: False, real=0.01)
+
+
+async def test_connecting_again_ends_the_process_before() -> None:
+    adapter, clock, heard = simulated(turn(gate("g")))
+    connection = await connect(adapter, heard)
+    thread = (await connection.start_thread({})).id
+    await connection.set_goal(thread, objective="x")
+    await clock.advance(0.02)
+    second = await connect(adapter, Heard())
+    assert len(heard.lost_reasons) == 1
+    assert (await second.resume_thread(thread)).running_turn == ""
+
+
+async def test_a_record_is_written_where_the_thread_says(tmp_path: Path) -> None:
+    clock, heard = FakeClock(), Heard()
+    adapter = Simulated(clock=clock, home=tmp_path)
+    connection = await connect(adapter, heard)
+    thread = await connection.start_thread({})
+    assert thread.path
+    before = connection.position(thread.id)
+    await send(connection, thread.id, "hello")
+    await clock.advance(1)
+    assert before
+    assert connection.position(thread.id) > before
+    assert "hello" in Path(thread.path).read_text()
+
+
+async def test_a_faster_script_runs_its_time_faster() -> None:
+    clock, heard = FakeClock(), Heard()
+    adapter = Simulated(Script(turns=(turn(say("slow", seconds=10), complete_goal()),)), clock=clock, speed=10)
+    connection = await connect(adapter, heard)
+    thread = (await connection.start_thread({})).id
+    await connection.set_goal(thread, objective="x")
+    await clock.advance(0.9)
+    assert "goal_completed" not in heard.names()
+    await clock.advance(0.2)
+    assert "goal_completed" in heard.names()
 
 
 async def test_two_runs_of_the_same_script_are_the_same() -> None:

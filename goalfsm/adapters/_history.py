@@ -182,9 +182,9 @@ def read_record(path: str) -> Record:
 def judge_record(looks: Iterable[Look], record: Record, seen: Seen) -> list[ev.TypedEvent]:
     """Decide messages that no read shows by client id, by their text in the record.
 
-    Only lines after a message's fence, equal to its whole text, of its own turn and of a turn that is over, count; each
-    line is claimed by one message. Fewer lines than messages with that text, a line that may be the message but does not
-    fit, or an unreadable one: no verdict.
+    Only lines after a message's fence, equal to its whole text, of its own turn and of a turn that is over, count;
+    each line is claimed by one message. Fewer lines than messages with that text, a line that may be the message but
+    does not fit, or an unreadable one: no verdict.
     """
     looks = list(looks)
     claims = {look.id: [line for line in record.loose if _fits(look, line, seen)] for look in looks}

@@ -178,8 +178,8 @@ class ProcessTransport:
             finally:
                 os.close(fd)
         else:
-            while not self._has_exited():
-                await anyio.sleep(_EXIT_POLL)  # noqa: ASYNC110  where there is no pidfd nothing tells
+            while not self._has_exited():  # noqa: ASYNC110  where there is no pidfd nothing tells
+                await anyio.sleep(_EXIT_POLL)
 
     def _has_exited(self) -> bool:
         # Looked at but not reaped, so that its group id stays its own.

@@ -14,11 +14,12 @@ import attrs
 import msgspec
 
 from goalfsm.adapters._scripted.agenda import Agenda
+from goalfsm.adapters._scripted.answers import Answers
 from goalfsm.adapters._scripted.faults import Fault
 from goalfsm.adapters._scripted.methods import Methods
-from goalfsm.adapters._scripted.outbox import GARBAGE, Outbox
+from goalfsm.adapters._scripted.outbox import Outbox
 from goalfsm.adapters._scripted.records import Disk, Thread
-from goalfsm.adapters._scripted.requests import Refusal, Request
+from goalfsm.adapters._scripted.requests import Request
 from goalfsm.adapters._scripted.script import Script
 from goalfsm.adapters._scripted.turns import Turns
 
@@ -87,6 +88,7 @@ class ScriptedServer:
         self.ignores: frozenset[str] = frozenset()
         self.agenda = Agenda()
         self.outbox = Outbox(self)
+        self.answers = Answers(self)
         self.turns = Turns(self)
         self.methods = Methods(self)
         self._epoch = epoch
@@ -139,7 +141,7 @@ class ScriptedServer:
         if "id" not in message:
             self.methods.notified(method)
             return
-        self._handle(Request(request_id, method, params, self.fault("request", method, client_id)))
+        self.answers.take(Request(request_id, method, params, self.fault("request", method, client_id)))
 
     def receive_line(self, line: bytes, now: float) -> None:
         """Take one line; a line that is no JSON object gets no answer (facts 3)."""
@@ -240,56 +242,9 @@ class ScriptedServer:
         moment = dt.datetime.fromtimestamp(self.wall, dt.UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    # -- requests and answers ----------------------------------------------------------------------------------------
-
-    def _handle(self, request: Request) -> None:
-        fault = request.fault
-        action = fault.action if fault else ""
-        if action == "drop":
-            return
-        if fault and action == "exit_before":
-            self.exit(fault.code if fault.code >= 0 else 1)
-        elif fault and action == "hold":
-            self.agenda.wait(lambda: self._process(request), seconds=fault.seconds, gate=fault.gate, after=fault.after)
-        elif fault and action == "refuse":
-            self.outbox.write({"error": {"code": fault.code, "message": fault.message}, "id": request.id})
-        else:
-            self._process(request)
-        if action == "deaf":
-            self.deaf = True
-
-    def _process(self, request: Request) -> None:
-        try:
-            self.methods.handle(request)
-        except Refusal as refusal:
-            self.refuse(request, refusal)
-
     def answer(self, request: Request, result: Mapping[str, Any]) -> None:
         """Answer a request, unless its fault wants otherwise."""
-        self._reply(request, {"id": request.id, "result": result})
-
-    def refuse(self, request: Request, refusal: Refusal) -> None:
-        """Refuse a request, in the words of the real server."""
-        self._reply(request, {"error": {"code": refusal.code, "message": str(refusal)}, "id": request.id})
-
-    def _reply(self, request: Request, body: dict[str, Any]) -> None:
-        fault = request.fault
-        action = fault.action if fault else ""
-        if fault is None or action in ("", "hold", "stale", "deaf"):
-            self.outbox.write(body)
-        elif action in ("delay", "after"):
-            self.agenda.wait(lambda: self.outbox.write(body), seconds=fault.seconds, gate=fault.gate, after=fault.after)
-        elif action == "lie":
-            self.outbox.write({"error": {"code": fault.code, "message": fault.message}, "id": request.id})
-        elif action == "twice":
-            self.outbox.write(body)
-            self.outbox.write(dict(body))
-        elif action == "garble":
-            self.outbox.write(GARBAGE)
-        elif action in ("exit_after", "exit_answered"):
-            if action == "exit_answered":
-                self.outbox.write(body)
-            self.exit(fault.code if fault.code >= 0 else 1)
+        self.answers.answer(request, result)
 
     def tell(self, method: str, params: Mapping[str, Any], thread_id: str = "") -> None:
         """Send a notification, unless the client opted out of it or its fault wants otherwise."""

@@ -150,9 +150,7 @@ class Mapper:
             return [Odd("", "malformed", f"no method or no parameters: {brief(msg)}")]
         if "id" in msg:
             return [ServerRequest(msg["id"], method, params, thread_of(params))]
-        handler = self._notifications.get(method)
-        if handler is None:
-            return self._other(method, params)
+        handler = self._notifications.get(method, self._other)
         try:
             return handler(method, params, msg.get("emittedAtMs"))
         except msgspec.ValidationError as problem:
@@ -161,7 +159,7 @@ class Mapper:
 
     # -- notifications ------------------------------------------------------------------------------------------------
 
-    def _other(self, method: str, params: dict[str, Any]) -> list[Heard]:
+    def _other(self, method: str, params: dict[str, Any], _stamp: Any) -> list[Heard]:
         thread = params.get("threadId")
         if type(thread) is not str:
             thread = thread_of(params)

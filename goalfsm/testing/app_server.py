@@ -222,7 +222,8 @@ class _Lines:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one process of the double over stdin and stdout; give its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m goalfsm.testing.app_server", description=(__doc__ or "").partition("\n")[0])
+    about = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m goalfsm.testing.app_server", description=about)
     parser.add_argument("--scenario", type=Path, help="JSON file with a script and faults")
     parser.add_argument("--home", type=Path, required=True, help="directory for its disk, its log and its records")
     parser.add_argument("--control", type=int, help="loopback port on which a test listens")

@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 __all__ = ["FakeClock"]
+
+_WORKERS = 0.25
+"""Most seconds of the machine's clock that worker threads get before time moves on without them."""
 
 _ROUNDS = 40
 """Turns given to other tasks before time moves on; a chain of wake-ups this long is let run to its end."""
@@ -20,9 +24,12 @@ class FakeClock:
     Args:
         start: the monotonic time at the beginning.
         wall: unix seconds at the beginning.
+        patience: seconds of the machine's clock to wait before time moves, for work that goes on in threads of its own
+            (a journal in a file); without such work 0 keeps every run the same.
     """
 
-    def __init__(self, start: float = 0.0, wall: float = 1_800_000_000.0) -> None:
+    def __init__(self, start: float = 0.0, wall: float = 1_800_000_000.0, *, patience: float = 0.0) -> None:
+        self.patience = patience
         self._now = start
         self._wall = wall - start
         self._order = 0
@@ -60,6 +67,18 @@ class FakeClock:
 
     async def settle(self) -> None:
         """Let every task that can run do so, without letting time pass."""
+        await self._rounds()
+        if self.patience:
+            await anyio.sleep(self.patience)
+            await self._rounds()
+        workers = anyio.to_thread.current_default_thread_limiter()
+        if workers.borrowed_tokens:
+            with anyio.move_on_after(_WORKERS):
+                while workers.borrowed_tokens:  # noqa: ASYNC110  a worker thread sets no event here
+                    await anyio.sleep(0.001)
+            await self._rounds()
+
+    async def _rounds(self) -> None:
         for _ in range(_ROUNDS):
             await anyio.lowlevel.checkpoint()
 

@@ -167,7 +167,7 @@ def _request(index: int, body: Mapping[str, Any]) -> ModelRequest:
 
 
 def _sane(request: ModelRequest) -> Reply:
-    # A goal that nobody scripted must end, or the server would begin turns for ever; an ordinary message must not end one.
+    # A goal that nobody scripted must end, or the server would begin turns for ever; other messages must not end one.
     if request.asks_goal and not request.answers_tool:
         return complete_goal("on it")
     return say("all done")

@@ -76,7 +76,7 @@ class Fault:
     """
 
     on: Literal["request", "echo", "notification", "spawn"]
-    action: str = attrs.field()
+    action: str
     method: str = ""
     n: int = 1
     client_id: str = ""
@@ -86,11 +86,10 @@ class Fault:
     code: int = -32600
     message: str = ""
 
-    @action.validator
-    def _check_action(self, _attribute: object, value: str) -> None:
+    def __attrs_post_init__(self) -> None:
         known = get_args(_ACTIONS[self.on])
-        if value not in known:
-            raise ValueError(f"fault on {self.on}: unknown action {value!r}; known: {', '.join(known)}")
+        if self.action not in known:
+            raise ValueError(f"fault on {self.on}: unknown action {self.action!r}; known: {', '.join(known)}")
 
     @classmethod
     def request(cls, method: str, action: RequestAction, n: int = 1, **details: Any) -> Fault:
@@ -117,7 +116,7 @@ class Fault:
 class Scenario:
     """A script with its faults, as it travels to another process."""
 
-    script: Script = Script()
+    script: Script = attrs.field(factory=Script)
     faults: tuple[Fault, ...] = ()
 
     def encode(self) -> bytes:

@@ -76,7 +76,7 @@ class Turns:
         self.server.tell("thread/goal/updated", params, thread.id)
 
     def change_goal(self, thread: Thread, objective: str | None, status: str | None, budget: int | None) -> Goal:
-        """Write the goal to disk; a new objective keeps the budget, and is active unless a status says else (facts 1)."""
+        """Write the goal to disk; a new objective keeps the budget and is active unless told else (facts 1)."""
         now = int(self.server.wall)
         goal = thread.goal
         if goal is None or (objective is not None and goal.objective != objective):
