@@ -16,7 +16,7 @@ from goalfsm._builtin import builtin_spec
 from goalfsm._core import WAITING, CoreStep, Judged, Move, ThreadCore
 from goalfsm._effecting import EFFECTS
 from goalfsm._errors import UnknownName
-from goalfsm._guards import FINAL_FOLLOW_UP, first_queued, head_may_start, live, may_bind, may_follow
+from goalfsm._guards import FINAL_FOLLOW_UP, IN_LANE, first_queued, head_may_start, live, may_bind, may_follow
 from goalfsm._kernel import Verdict, step
 from goalfsm._machines import FollowUp, Operation
 from goalfsm._routing import ROUTES, Item
@@ -137,7 +137,8 @@ class Composition:
         before = self.rows[index]
         result = self._step("follow_up", message_id, before, event)
         self.rows[index] = result.snapshot
-        if event.name in ("send_refused", "hand_over_timeout") and result.snapshot.state == "requeued":
+        if event.name in ("send_refused", "hand_over_timeout") and before.state in IN_LANE and result.snapshot is not before:
+            # Late and repeated news of an admission that is over says nothing about the turn that runs now.
             self.lane_closed = True
         self._perform(result, before, event)
 
@@ -201,7 +202,7 @@ class Composition:
         return False
 
     def _can_steer_later(self) -> bool:
-        return self.operation is not None and self.operation.state in ("setting", "starting", "running", "gap")
+        return live(self) and self.operation.state not in ("stopping", "interrupting")  # type: ignore[union-attr]
 
     def captured(self) -> tuple[int, str, int, int, int]:
         """What an admission captures at this instant: operation, goal identity, stop fence, owner, transport."""

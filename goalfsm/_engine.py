@@ -94,7 +94,11 @@ class Engine:
             for runtime in self._runtimes.values():
                 runtime.close()
             await self.journal.aclose()
-        return await self._tasks.__aexit__(kind, error, trace)
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            return await self._tasks.__aexit__(kind, error, trace)
+        # The host's own error goes on as it is: handed to the group it would come back wrapped.
+        await self._tasks.__aexit__(None, None, None)
+        return None
 
     async def _pause_all(self) -> None:
         running = [r for r in self._runtimes.values() if r.core.goal.state == "active" and r.stale is None]

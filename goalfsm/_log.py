@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import structlog
-
 __all__ = ["get_logger"]
 
 
 def get_logger() -> Any:
     """Give the logger of this moment's configuration."""
+    import structlog  # noqa: PLC0415  it loads much; only who opens an engine pays for it
+
     if structlog.is_configured():
         return structlog.get_logger("goalfsm")
     target = logging.getLogger("goalfsm")

@@ -171,6 +171,9 @@ def _write_fence(_thread: Any, _effect: fx.WriteFence, _event: ev.TypedEvent) ->
 
 
 def _request_write(thread: Any, effect: fx.RequestWrite, _event: ev.TypedEvent) -> None:
+    # A pipe that takes nothing for as long as an answer may take: asked with no generation, the write is refused.
+    late = ev.BeginWrite(effect.id, effect.attempt, thread.core.epoch, -1)
+    thread.arm(("answer", effect.id), thread.engine.policy.timeouts.answer, late)
     thread.put_write(effect.id, effect.attempt)
 
 

@@ -105,7 +105,7 @@ def _turns(turns: Iterable[dict[str, Any]]) -> Shown:
     running = ""
     for turn in turns:
         turn_id, status = turn.get("id"), turn.get("status")
-        if not isinstance(turn_id, str):
+        if not isinstance(turn_id, str) or not isinstance(status, str):
             continue
         items += [found for item in _dicts(turn.get("items")) if (found := user_item(item, turn_id))]
         if status in _FINAL:

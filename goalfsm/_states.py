@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     OperationState = StrEnum
     TurnState = StrEnum
 else:
-    FollowUpState = StrEnum("FollowUpState", [(n.upper(), n) for n in builtin_spec("follow_up").states])
-    OperationState = StrEnum("OperationState", [(n.upper(), n) for n in builtin_spec("operation").states])
-    TurnState = StrEnum("TurnState", [(n.upper(), n) for n in builtin_spec("turn").states])
+
+    def _states(name: str, machine: str) -> type[StrEnum]:
+        spec = builtin_spec(machine)
+        enum = StrEnum(name, [(state.upper(), state) for state in spec.states])
+        lines = "\n".join(f"- {state.name}: {state.doc}" for state in spec.states.values())
+        enum.__doc__ = f"The states of the {machine} machine.\n\n{lines}"
+        return enum
+
+    FollowUpState = _states("FollowUpState", "follow_up")
+    OperationState = _states("OperationState", "operation")
+    TurnState = _states("TurnState", "turn")

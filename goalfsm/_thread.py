@@ -78,8 +78,11 @@ class Command:
 
 @attrs.frozen
 class _Write:
+    """A write request; once its section is held, `handled` is what the section waits for."""
+
     id: str
     attempt: int
+    handled: anyio.Event | None = None
 
 
 _Item = tuple[ev.TypedEvent, ...] | Notification | Command | _Write
@@ -197,10 +200,13 @@ class ThreadRuntime:
         self.changed = anyio.Event()
 
     def _fail_commands(self, error: BaseException) -> None:
-        waiting = [item for item in self._inbox if isinstance(item, Command)]
+        waiting = list(self._inbox)
         self._inbox.clear()
-        for command in waiting:
-            command.finish(error=error)
+        for item in waiting:
+            if isinstance(item, Command):
+                item.finish(error=error)
+            elif isinstance(item, _Write) and item.handled is not None:
+                item.handled.set()
 
     def _break(self, error: Exception) -> None:
         self.broken = error
@@ -428,19 +434,30 @@ class ThreadRuntime:
     async def _write_section(self, item: _Write) -> None:
         """Ask begin_write and, only if granted, write everything; no suspension between the check and the write."""
         connection = self.engine.connection
-        event: ev.TypedEvent
         if connection is None:
+            if item.handled is not None:
+                item.handled.set()
             await self._handle_fact(ev.BeginWrite(item.id, item.attempt, self.core.epoch, self.core.gen + 1))
-            return
-        async with connection.writing():
+        elif item.handled is None:
+            self.engine.spawn(self._enter_section, connection, item)
+        else:
             event = ev.BeginWrite(item.id, item.attempt, self._true_epoch(), self._true_generation())
             step = self.core.handle(event)
             granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
             if granted is not None:
                 self._accept(step, event)
                 self._write(connection, granted)
-                return
-        await self._handle_fact(event)
+            item.handled.set()
+            if granted is None:
+                await self._handle_fact(event)
+
+    async def _enter_section(self, connection: Connection, item: _Write) -> None:
+        """Wait for the write lock beside the pump: a pipe that takes no more must not hold up a stop or a cancel."""
+        async with connection.writing():
+            handled = anyio.Event()
+            self._inbox.append(_Write(item.id, item.attempt, handled))
+            self._news.set()
+            await handled.wait()
 
     def _true_epoch(self) -> int:
         try:

@@ -212,7 +212,9 @@ def test_a_server_that_stops_reading_leaves_the_line_in_the_pipe(make: Any) -> N
 
 
 def test_a_stubborn_process_survives_a_closed_stdin_and_sigterm(make: Any) -> None:
-    double, client = make(turn(gate("g"), say("still here")), faults=(Fault.spawn("ignore_eof"), Fault.spawn("ignore_term")))
+    double, client = make(
+        turn(gate("g"), say("still here")), faults=(Fault.spawn("ignore_eof"), Fault.spawn("ignore_term"))
+    )
     running(client)
     assert client.process.stdin
     client.process.stdin.close()

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,11 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from goalfsm import events as ev
+from goalfsm._observed import ObservedThread
 from goalfsm._recording import NotATrace
 from goalfsm._replay import replay
-from goalfsm._replay_report import Fate, Report
+from goalfsm._replay_report import AnomalySeen, Fate, Report, ThreadReport
 from goalfsm.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -226,13 +227,13 @@ class Wire:
     def ended(self, status: str = "completed", turn: str = TURN) -> Wire:
         return self.told("turn/completed", turn={"id": turn, "status": status, "error": None})
 
-    def steer(self, text: str = "hello", id: str | None = "m1", turn: str = TURN) -> Wire:
-        label = {} if id is None else {"clientUserMessageId": id}
+    def steer(self, text: str = "hello", client: str | None = "m1", turn: str = TURN) -> Wire:
+        label = {} if client is None else {"clientUserMessageId": client}
         given = [{"type": "text", "text": text}]
         return self.ask("turn/steer", {"threadId": THREAD, "expectedTurnId": turn, "input": given, **label})
 
-    def shows(self, item: str, text: str = "hello", id: str | None = "m1", turn: str = TURN) -> Wire:
-        return self.told("item/started", turnId=turn, item=user_item(item, text, id))
+    def shows(self, item: str, text: str = "hello", client: str | None = "m1", turn: str = TURN) -> Wire:
+        return self.told("item/started", turnId=turn, item=user_item(item, text, client))
 
     def turns(self, *turns: dict[str, Any]) -> Wire:
         return self.ask("thread/turns/list", {"threadId": THREAD, "itemsView": "full"}).ok({"data": list(turns)})
@@ -245,9 +246,9 @@ class Wire:
         return self.ask("initialize", {}).ok({"userAgent": "x"})
 
 
-def user_item(item: str, text: str = "hello", id: str | None = "m1") -> dict[str, Any]:
+def user_item(item: str, text: str = "hello", client: str | None = "m1") -> dict[str, Any]:
     content = [{"type": "text", "text": text, "text_elements": []}]
-    return {"type": "userMessage", "id": item, "clientId": id, "content": content}
+    return {"type": "userMessage", "id": item, "clientId": client, "content": content}
 
 
 def turn_read(*items: dict[str, Any], view: str = "full", status: str = "completed") -> dict[str, Any]:
@@ -334,21 +335,23 @@ def test_a_second_item_for_one_client_id_is_a_double_once_per_item(wire: Wire) -
 
 
 def test_messages_without_an_id_are_told_by_text_and_turn_if_there_is_one_for_each(wire: Wire) -> None:
-    wire.began().steer(id=None).ok({"turnId": TURN}).steer(id=None).ok({"turnId": TURN}).shows("i1", id=None)
+    wire.began().steer(client=None).ok({"turnId": TURN}).steer(client=None).ok({"turnId": TURN}).shows(
+        "i1", client=None
+    )
     first, second = wire.fates()
     assert first.startswith("line:")
     assert wire.fates() == {first: "acknowledged", second: "acknowledged"}, "nobody can tell which one it was"
-    assert wire.shows("i2", id=None).fates() == {first: "delivered", second: "delivered"}
+    assert wire.shows("i2", client=None).fates() == {first: "delivered", second: "delivered"}
 
 
 def test_a_message_without_an_id_is_not_told_by_another_text_turn_or_time(wire: Wire) -> None:
-    wire.began().shows("i0", id=None).steer(id=None).ok({"turnId": TURN})
-    wire.shows("i1", "other", id=None).shows("i2", id=None, turn="turn-2")
+    wire.began().shows("i0", client=None).steer(client=None).ok({"turnId": TURN})
+    wire.shows("i1", "other", client=None).shows("i2", client=None, turn="turn-2")
     assert list(wire.fates().values()) == ["acknowledged"]
 
 
 def test_absence_of_a_message_without_an_id_is_never_proven(wire: Wire) -> None:
-    wire.began().steer(id=None).ok({"turnId": TURN}).ended().turns(turn_read())
+    wire.began().steer(client=None).ok({"turnId": TURN}).ended().turns(turn_read())
     assert list(wire.fates().values()) == ["uncertain"]
 
 
@@ -395,6 +398,16 @@ def test_odd_messages_are_warnings_and_never_fatal(wire: Wire) -> None:
     assert report.is_clean
 
 
+def test_a_fact_that_no_machine_expects_is_listed_with_its_line() -> None:
+    thread = ObservedThread(THREAD)
+    thread.sent(3, "m1", "steer", conn="", turn_id=TURN, content="")
+    thread.answered(4, ev.SendOk("m1", 3, TURN))
+    thread.feed(5, ev.Absent("m1", 1))
+    report = thread.report()
+    assert report.anomalies == (AnomalySeen(5, "follow_up", "acknowledged", "absent", "anomaly"),)
+    assert [fate.state for fate in report.follow_ups] == ["acknowledged"]
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -403,10 +416,10 @@ def run(*args: str, stdin: bytes | None = None) -> Result:
 
 
 @pytest.fixture
-def trace(tmp_path: Path, wire: Wire) -> Iterator[Path]:
+def trace(tmp_path: Path, wire: Wire) -> Path:
     path = tmp_path / "traffic.jsonl"
     path.write_text("\n".join(wire.began().steer().ok({"turnId": TURN}).shows("i1").ended().lines) + "\n")
-    yield path
+    return path
 
 
 def test_proven_fates_exit_0_and_are_told_in_a_table_and_a_sentence(trace: Path) -> None:
@@ -446,7 +459,9 @@ def test_a_recording_comes_from_stdin_too(trace: Path) -> None:
 @needs_traces
 def test_a_tampered_second_item_is_reported_as_doubled(tmp_path: Path) -> None:
     records = records_of("steer_initial")
-    echo = next(r for r in records if r["msg"].get("method") == "item/completed" and "clientId" in r["msg"]["params"]["item"])
+    echo = next(
+        r for r in records if r["msg"].get("method") == "item/completed" and "clientId" in r["msg"]["params"]["item"]
+    )
     again = json.loads(json.dumps(echo).replace(echo["msg"]["params"]["item"]["id"], "another-item"))
     records.insert(records.index(echo) + 1, again)
     path = tmp_path / "tampered.jsonl"
@@ -505,6 +520,14 @@ def test_a_torn_last_line_is_a_warning_on_stderr(trace: Path) -> None:
         assert json.loads(result.stdout)["threads"][0]["follow_ups"][0]["state"] == "delivered"
 
 
+def test_an_anomaly_exits_1_and_is_told(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    met = Report((ThreadReport(THREAD, "none", anomalies=(AnomalySeen(7, "turn", "idle", "halt", "anomaly"),)),))
+    monkeypatch.setattr("goalfsm.cli._replay.replay_traffic", lambda _source: met)
+    result = run(str(trace))
+    assert result.exit_code == 1
+    assert "anomaly, line 7: turn was idle when halt came" in result.stdout
+
+
 def test_an_open_message_exits_1_and_says_that_the_recording_ended_first(tmp_path: Path, wire: Wire) -> None:
     path = tmp_path / "open.jsonl"
     path.write_text("\n".join(wire.began().steer().lines))
@@ -517,7 +540,7 @@ def test_an_open_message_exits_1_and_says_that_the_recording_ended_first(tmp_pat
 def test_what_a_recording_says_can_neither_style_nor_steer_a_terminal(tmp_path: Path, wire: Wire) -> None:
     path = tmp_path / "hostile.jsonl"
     hostile = "[bold]m\x1b]0;owned\x07\n\u202egnp"
-    path.write_text("\n".join(wire.began().steer(id=hostile).refused("[red]\x1b[2J[/nope]").lines))
+    path.write_text("\n".join(wire.began().steer(client=hostile).refused("[red]\x1b[2J[/nope]").lines))
     result = run(str(path))
     assert result.exit_code == 0
     assert "[bold]m\\x1b]0;owned\\x07\\n\\u202egnp" in result.stdout

@@ -342,7 +342,15 @@ def test_after_an_interrupt_the_goal_goes_on_when_an_ordinary_turn_has_ended() -
     assert len(client.turn_ids) == 1
     client.start()
     client.run(5)
-    assert client.order()[-8:] == ["completed t2", "status active", "started t3", *SAID, "goal complete t3", "status idle", "completed t3"]
+    assert client.order()[-8:] == [
+        "completed t2",
+        "status active",
+        "started t3",
+        *SAID,
+        "goal complete t3",
+        "status idle",
+        "completed t3",
+    ]
 
 
 def test_the_same_client_id_twice_is_shown_twice() -> None:
@@ -663,9 +671,18 @@ def test_a_read_can_be_stale() -> None:
     ("fault", "order"),
     [
         (Fault.notification("turn/started", "drop"), ["goal complete t1", "completed t1"]),
-        (Fault.notification("turn/completed", "repeat"), ["started t1", "goal complete t1", "completed t1", "completed t1"]),
-        (Fault.notification("turn/started", "delay", after="turn/completed"), ["goal complete t1", "completed t1", "started t1"]),
-        (Fault.notification("thread/goal/updated", "word", n=0, message="sleeping"), ["goal sleeping -", "started t1", "goal sleeping t1", "goal sleeping t1", "completed t1"]),
+        (
+            Fault.notification("turn/completed", "repeat"),
+            ["started t1", "goal complete t1", "completed t1", "completed t1"],
+        ),
+        (
+            Fault.notification("turn/started", "delay", after="turn/completed"),
+            ["goal complete t1", "completed t1", "started t1"],
+        ),
+        (
+            Fault.notification("thread/goal/updated", "word", n=0, message="sleeping"),
+            ["goal sleeping -", "started t1", "goal sleeping t1", "goal sleeping t1", "completed t1"],
+        ),
     ],
 )
 def test_a_notification_fault_changes_what_is_told_and_nothing_else(fault: Fault, order: list[str]) -> None:

@@ -294,7 +294,7 @@ async def test_a_record_is_written_where_the_thread_says(tmp_path: Path) -> None
     await clock.advance(1)
     assert before
     assert connection.position(thread.id) > before
-    assert "hello" in Path(thread.path).read_text()
+    assert "hello" in Path(thread.path).read_text()  # noqa: ASYNC240  one small file
 
 
 async def test_a_faster_script_runs_its_time_faster() -> None:

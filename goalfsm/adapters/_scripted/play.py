@@ -177,9 +177,7 @@ class Player:
     def _say(self, live: Live, running: Running, step: Step) -> Iterator[Pause]:
         item_id = f"msg-{self.server.count('message')}"
         self._tell_item(live, running, "item/started", shapes.agent_message(item_id, "", step.word))
-        self.turns.tell(
-            live, "item/agentMessage/delta", {"turnId": running.id, "itemId": item_id, "delta": step.text}
-        )
+        self.turns.tell(live, "item/agentMessage/delta", {"turnId": running.id, "itemId": item_id, "delta": step.text})
         if step.seconds or step.gate:
             running.open_item = item_id
             yield Pause(step.seconds, step.gate)
