@@ -410,6 +410,7 @@ class Thread:
             run.op = step.core.operation.id
             runtime.runs[run.op] = run
 
+        self._connection()
         busy = f"thread must be idle before starting a goal: {self.id}"
         try:
             await runtime.command(ev.Start(), prepare=register)
@@ -469,11 +470,15 @@ class Thread:
         return view
 
     async def pause_goal(self) -> GoalView:
-        """Pause the goal; the running turn runs on to its end, and none follows.
+        """Pause the goal; the running turn runs on to its end, and none follows. A goal that is over stays as it is.
 
         Raises:
             ProviderRefused: there is no goal, or other words of the provider.
         """
+        view = await self._connection().get_goal(self.id)
+        if view is not None and view.status not in (GoalStatus.ACTIVE, GoalStatus.UNKNOWN):
+            # The provider would overwrite an end state such as complete.
+            return view
         return await self.set_goal(status="paused")
 
     async def clear_goal(self) -> None:
@@ -555,6 +560,7 @@ class Thread:
             GoalFailed: the turn failed, with the provider's text.
             TransportClosed: the provider died, or it is uncertain whether the turn began.
         """
+        self._connection()
         message = await self.submit(text, attachments=attachments, when="queue", meta=meta)
         runtime = self._runtime
 
@@ -569,6 +575,9 @@ class Thread:
             while (run := runtime.run_of(message.id)) is None:
                 if message.state in _SETTLED or (message.state == "uncertain" and not message.outcome.turn_id):
                     break
+                if message.state in WAITING and runtime.engine.connection is None:
+                    await message.withdraw()
+                    self._connection()
                 await runtime.changed.wait()
             else:
                 run.follow()

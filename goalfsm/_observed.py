@@ -19,6 +19,7 @@ from goalfsm._shown import UserItem
 __all__ = ["ObservedThread"]
 
 OPEN: Final = frozenset({"delivering", "acknowledged", "uncertain"})
+_UNEXPECTED: Final = (Verdict.ANOMALY, Verdict.STALE, Verdict.REJECTED)
 _CALLS: Final = (fx.ClearGoal, fx.SetGoal, fx.PauseGoal, fx.InterruptTurn)
 
 
@@ -58,7 +59,7 @@ class ObservedThread:
         step = self.core.handle(event)
         self.core = step.core
         for judged in step.verdicts:
-            if judged.verdict is Verdict.ANOMALY:
+            if judged.verdict in _UNEXPECTED:
                 seen = AnomalySeen(line, judged.machine, judged.state, judged.event, str(judged.verdict))
                 self._anomalies.append(seen)
         for move in step.moves:

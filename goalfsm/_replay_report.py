@@ -42,7 +42,7 @@ class Fate:
 
 @attrs.frozen
 class AnomalySeen:
-    """A fact that no machine expected in the state it was in."""
+    """A fact without a row in the state it met (anomaly), or whose rows have guards and none of them holds (stale)."""
 
     line: int
     machine: str

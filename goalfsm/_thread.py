@@ -504,6 +504,8 @@ class ThreadRuntime:
         """Remember which message began an ordinary turn."""
         if message_id:
             self._begun[message_id] = run
+            if len(self._begun) > TURNS_KEPT:
+                self._begun.pop(next(iter(self._begun)))
 
     def run_of(self, message_id: str) -> Run | None:
         """Give the run of the ordinary turn that a message began, once it is known."""

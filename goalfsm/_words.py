@@ -46,6 +46,8 @@ def _delivered(row: FollowUp, event: Any) -> str:
 def reason(row: FollowUp, event: Any, why: str) -> str:
     """Give one sentence for people on why a message is where it is now."""
     words = getattr(event, "message", "")
+    if row.state in _PLAIN:
+        return _PLAIN[row.state]
     if row.state == "uncertain":
         return f"it may have been taken: {_doubt(event.name)}"
     if row.state == "held":
@@ -56,6 +58,15 @@ def reason(row: FollowUp, event: Any, why: str) -> str:
         return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
     return words or why
 
+
+_PLAIN = {
+    "admitted": "handed to the running operation",
+    "accepted": "taken by the running operation",
+    "delivering": "on its way to the provider",
+    "acknowledged": "the provider took it into its memory, which is no proof yet",
+    "delivered": "the provider showed it",
+    "expired": "it was too old",
+}
 
 _GOAL_UNKNOWN = "waits: the goal's status is not known"
 
@@ -105,6 +116,8 @@ def waiting(core: ThreadCore, row: FollowUp) -> str:
     if row.state not in ("queued", "admitted", "accepted"):
         return ""
     if row.state != "queued":
+        if core.turn.state == "running":
+            return ""
         known = core.goal.state != "unknown" or not row.ref
         return "waits for the next turn of the running goal" if known else _GOAL_UNKNOWN
     causes = (

@@ -16,6 +16,7 @@ from goalfsm._values import Timeouts
 from goalfsm.adapters.codex import Codex
 
 LIMIT = 20.0  # seconds after which a test that waits has failed
+_FATES = tuple(f"follow_up/{word}" for word in ("delivered", "requeued", "held", "uncertain", "discarded", "expired"))
 _READS = ("", "initialize", "initialized", "thread/goal/get", "thread/turns/list", "thread/queue/list", "thread/read")
 GOAL = ["thread/start", "thread/goal/clear", "thread/goal/set"]  # what starting a goal on a new thread takes
 
@@ -102,7 +103,7 @@ class Tape:
                 await self.news.wait()
 
     def words(self):
-        """The stream in short: texts of finished messages, `user:` what users said, `turn:` events, own notices."""
+        """The stream in short: what the model and users said to the end, the logical turn, and fates of messages."""
         return [word for event in self.events if (word := _word(event))]
 
     def notices(self, kind):
@@ -111,7 +112,7 @@ class Tape:
 
 def _word(event):
     if event.source == "goalfsm":
-        return event.method
+        return event.method if event.method in _FATES else ""
     if event.method == "item/completed":
         item = event.params["item"]
         if item["type"] == "agentMessage":

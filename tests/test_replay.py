@@ -404,7 +404,7 @@ def test_a_fact_that_no_machine_expects_is_listed_with_its_line() -> None:
     thread.answered(4, ev.SendOk("m1", 3, TURN))
     thread.feed(5, ev.Absent("m1", 1))
     report = thread.report()
-    assert report.anomalies == (AnomalySeen(5, "follow_up", "acknowledged", "absent", "anomaly"),)
+    assert report.anomalies == (AnomalySeen(5, "follow_up", "acknowledged", "absent", "stale"),)
     assert [fate.state for fate in report.follow_ups] == ["acknowledged"]
 
 

@@ -88,14 +88,10 @@ class RpcConnection:
         Raises:
             TransportClosed: the server ended or refused before that was done; nothing is reported to the sink then.
         """
-        limit = self._policy.timeouts.start
         hello = {"clientInfo": self._client, "capabilities": {"experimentalApi": True}}
         try:
-            with anyio.fail_after(limit):
-                answer = await self._ask("initialize", hello)
-                self._channel.write({"method": "initialized"})
-        except TimeoutError:
-            raise TransportClosed(f"the server did not answer initialize within {limit} s") from None
+            answer = await self._ask("initialize", hello)
+            self._channel.write({"method": "initialized"})
         except ProviderRefused as refused:
             raise TransportClosed(f"the server refused initialize: {refused.message}") from None
         agent = answer.get("userAgent")
@@ -143,7 +139,12 @@ class RpcConnection:
 
     async def _ask(self, method: str, params: Mapping[str, Any], kind: PendingKind = "other") -> dict[str, Any]:
         self._count(method, params.get("threadId", ""))
-        return await self._channel.ask(method, params, kind)
+        limit = self._policy.timeouts.start
+        try:
+            with anyio.fail_after(limit):
+                return await self._channel.ask(method, params, kind)
+        except TimeoutError:
+            raise TransportClosed(f"the server did not answer {method} within {limit} s") from None
 
     def _count(self, method: str, thread_id: str) -> None:
         if method in ("thread/goal/set", "thread/goal/clear"):
