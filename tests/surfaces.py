@@ -7,6 +7,7 @@ as a host with threads would; nothing of it knows that a test awaits it.
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -15,6 +16,7 @@ import anyio.to_thread
 
 import goalfsm
 from goalfsm._sync import SyncEngine, SyncFollowUp, SyncGoal, SyncThread
+from goalfsm.testing.mock_model import say
 
 LIMIT = 20.0  # seconds after which a test that waits has failed
 _PLAIN = ("live", "threads", "follow_ups", "anomalies")
@@ -120,15 +122,67 @@ async def requests(model, count):
     return await in_thread(model.wait_for_requests, count, LIMIT)
 
 
-async def read_until(stream, wanted):
-    """Read a stream until an event for which `wanted` holds; give everything read."""
-    read = []
-    with anyio.fail_after(LIMIT):
-        async for event in stream:
-            read.append(event)
-            if wanted(event):
-                return read
-    raise AssertionError(f"the stream ended first: {[event.method for event in read]}")
+async def goal_on_server(engine, thread_id):
+    """The goal as the server has it on record now, not as the engine remembers it."""
+    inner = getattr(engine, "inner", None)
+    if inner is None:
+        return await engine.connection.get_goal(thread_id)
+    return await in_thread(inner._portal.call, connection_of(engine).get_goal, thread_id)
+
+
+async def chat_works(engine, thread, model, index):
+    """An ordinary turn works: it is request number `index`, with its own input, and nothing else came before it."""
+    model.script(say("hello back"))
+    result = await thread.run("just a chat")
+    assert (result.status, result.final_response) == ("completed", "hello back")
+    assert len(model.requests) == index + 1
+    assert model.requests[index].user_texts[-1] == "just a chat"
+    assert engine.live() == []
+
+
+class WireGate:
+    """Keeps back whatever the server says, from the first line that holds `mark` on, until `open`.
+
+    Attributes:
+        shut: set once a line is kept back.
+    """
+
+    def __init__(self, connection, mark):
+        self.shut = threading.Event()
+        self._mark = mark
+        self._held = []
+        self._transport = connection._transport
+        self._feed, self._transport._feed = self._transport._feed, self._take
+
+    def _take(self, line):
+        if self._held or self._mark in line:
+            self._held.append(line)
+            self.shut.set()
+        else:
+            self._feed(line)
+
+    def open(self):
+        """Let everything through, in order; from any thread."""
+        self._transport._life.get_loop().call_soon_threadsafe(self._open)
+
+    def _open(self):
+        self._transport._feed = self._feed
+        for line in self._held:
+            self._feed(line)
+
+
+def when_called(connection, kind):
+    """Give an event that is set once the engine makes a call of that kind."""
+    called = threading.Event()
+    call = connection.call
+
+    def noting(thread_id, asked, number, **options):
+        call(thread_id, asked, number, **options)
+        if asked == kind:
+            called.set()
+
+    connection.call = noting
+    return called
 
 
 def texts(result):

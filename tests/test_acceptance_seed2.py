@@ -9,22 +9,12 @@ import time
 
 import anyio
 import pytest
-from surfaces import LIMIT, Surface, connection_of, opened, reached, texts
+from surfaces import LIMIT, Surface, chat_works, connection_of, goal_on_server, opened, reached, texts
 
 from goalfsm import GoalFailed, GoalStatus, ProviderRefused
 from goalfsm.testing.mock_model import Hold, complete_goal, fail, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.app_server]
-
-
-async def chat_works(engine, thread, model, index):
-    """An ordinary turn works: it is request number `index`, with its own input, and nothing else came before it."""
-    model.script(say("hello back"))
-    result = await thread.run("just a chat")
-    assert (result.status, result.final_response) == ("completed", "hello back")
-    assert len(model.requests) == index + 1
-    assert model.requests[index].user_texts[-1] == "just a chat"
-    assert engine.live() == []
 
 
 async def test_g01_goal_run_of_two_turns_gives_one_result(surface, codex, model):
@@ -113,7 +103,7 @@ async def test_g04_a_paused_older_goal_is_replaced_without_a_trace(surface, code
         assert result.status == "completed"
         view = await thread.goal()
         assert (view.objective, view.status, view.token_budget) == ("the green bicycle", "complete", None)
-        assert await connection_of(engine).get_goal(thread.id) == view if surface.name == "async" else True
+        assert await goal_on_server(engine, thread.id) == view
         shown = "\n".join(str(request.body["input"]) for request in model.requests)
         assert "the green bicycle" in shown
         assert "yellow submarine" not in shown

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["count", "data_console", "fates_table", "first_words", "is_terminal", "style_of", "talk_console", "told"]
+__all__ = ["count", "data_console", "fates_table", "first_words",
+ "is_terminal", "labelled", "numbered", "style_of", "talk_console", "told"]
 
 FAILED_STYLE = "red"
 _OPEN_STYLE = "cyan"
@@ -93,10 +94,14 @@ def told(message_id: str, state: str, evidence: str, reason: str, turns: Mapping
     from rich.text import Text  # noqa: PLC0415  not needed for --json
 
     why = evidence if state == "delivered" else "; ".join(filter(None, (evidence, reason)))
-    line = Text(f"{printable(message_id):<8} ", style="bold")
-    line.append(f"{state:<13}", style=f"not bold {style_of(state)}")
-    line.append(numbered(_HINTS.get(state, why) or why, turns), style="not bold")
-    return line
+    return labelled(printable(message_id), Text.assemble((f"{state:<13}", style_of(state)), numbered(_HINTS.get(state, why), turns)))
+
+
+def labelled(label: str, text: Text | str, style: str = "bold") -> Text:
+    """Put a label into the left margin of a line."""
+    from rich.text import Text  # noqa: PLC0415  not needed for --json
+
+    return Text.assemble((f"{label:<8} ", style), text)
 
 
 def numbered(text: str, turns: Mapping[str, int]) -> str:
