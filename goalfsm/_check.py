@@ -12,6 +12,7 @@ import attrs
 from goalfsm._draft import Draft
 from goalfsm._errors import did_you_mean
 from goalfsm._ir import Guard, Problem, Row, Spec
+from goalfsm._pictured import picture_problems
 from goalfsm._read import read
 
 __all__ = ["check_spec", "check_specs", "guard_table", "static_problems"]
@@ -70,6 +71,8 @@ def static_problems(draft: Draft, spec: Spec, guards: Mapping[str, Guard] | None
     _order(draft, spec)
     _unused(draft, spec)
     _graph(draft, spec)
+    if spec.picture is not None:
+        picture_problems(draft, spec, spec.picture)
     return spec
 
 

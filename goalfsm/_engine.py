@@ -133,7 +133,7 @@ class Engine:
             ProviderRefused: with the provider's words.
             TransportClosed: the provider is gone.
         """
-        connection = self._require_connection()
+        connection = self.require_connection()
         info = await connection.start_thread(params)
         runtime = await self._adopt(info.id, await self.journal.epoch(info.id))
         runtime.info = info
@@ -212,7 +212,12 @@ class Engine:
         echo = self.connection is None or self.connection.capabilities.echo
         return ThreadCore(epoch=epoch, echo=echo, queue_after_goal=self.policy.on_goal_complete == "start")
 
-    def _require_connection(self) -> Connection:
+    def require_connection(self) -> Connection:
+        """Give the live connection, or say why there is none.
+
+        Raises:
+            TransportClosed: the engine is closed, or the provider is gone.
+        """
         if self.closed:
             raise TransportClosed("the engine is closed")
         if self.connection is None:

@@ -13,12 +13,12 @@ from goalfsm import events as ev
 from goalfsm._adapter import Connection
 from goalfsm._cancelling import cancel_on_cancel
 from goalfsm._core import WAITING, commands_of
-from goalfsm._errors import GoalFailed, IllegalCommand, ProviderRefused, StaleOwner, TransportClosed
+from goalfsm._errors import GoalFailed, GoalfsmError, IllegalCommand, ProviderRefused, StaleOwner, TransportClosed
 from goalfsm._guards import FINAL_FOLLOW_UP
 from goalfsm._message import Content, Message, check_journalable, content_of
 from goalfsm._run import Run
 from goalfsm._stopping import stop_run, stop_thread
-from goalfsm._thread import ThreadRuntime
+from goalfsm._thread import UNWRITTEN, ThreadRuntime
 from goalfsm._values import GoalStatus, GoalView, Outcome, Result, StreamEvent
 
 __all__ = ["FollowUpHandle", "GoalHandle", "Receipt", "Thread", "ThreadStatus", "check_objective"]
@@ -282,16 +282,21 @@ class GoalHandle:
 
         Raises:
             ProviderRefused: with the provider's words, or "no active turn to steer" after the end.
+            TransportClosed: the provider died, and provably nothing of the message was written.
         """
+        _raise_lost(self._runtime, self._run)
         if self._run.how:
             raise ProviderRefused(INVALID_REQUEST, "no active turn to steer")
         handle = await Thread(self._runtime).submit(text, id=id, when="steer")
         while handle.state not in _SETTLED | {"acknowledged", "uncertain"}:
+            if self._runtime.engine.closed or self._runtime.broken is not None:
+                raise TransportClosed(f"message {handle.id!r} is {handle.state}: nothing more will be learned of it here")
             await self._runtime.changed.wait()
         if handle.state in ("requeued", "discarded", "expired"):
-            refusal = handle.evidence.removeprefix("refusal: ")
-            words = refusal if refusal != handle.evidence else "no active turn to steer"
-            raise ProviderRefused(INVALID_REQUEST, words)
+            kind, _, words = handle.evidence.partition(": ")
+            if words.startswith(UNWRITTEN) or self._run.how == "lost":
+                raise TransportClosed(handle.reason)
+            raise ProviderRefused(INVALID_REQUEST, words if kind == "refusal" else "no active turn to steer")
         return Receipt(handle.id, self.id, handle.state, handle)
 
     async def interrupt(self) -> None:
@@ -300,7 +305,9 @@ class GoalHandle:
         Raises:
             ProviderRefused: the goal has ended ("no active turn to interrupt"), or the interrupt was refused for an
                 unknown reason; then the goal stays paused and the operation ends with its turn.
+            TransportClosed: the provider died.
         """
+        _raise_lost(self._runtime, self._run)
         if self._run.how:
             raise ProviderRefused(INVALID_REQUEST, "no active turn to interrupt")
         await stop_run(self._runtime, self._run)
@@ -311,6 +318,10 @@ class GoalHandle:
         """Like `interrupt`, but nothing to do after the end is no error."""
         if not self._run.how:
             await stop_run(self._runtime, self._run)
+
+    async def cancel_joined(self) -> None:
+        """Like `cancel`; cancelling this wait joins the stop that already runs (decisions 12)."""
+        await cancel_on_cancel(self._runtime.engine, self.cancel, self.cancel)
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
         """Read the logical turn's stream; closing it detaches this reader only: the work goes on (surface 4, 9).
@@ -416,6 +427,10 @@ class Thread:
             await runtime.command(ev.Start(), prepare=register)
         except IllegalCommand as error:
             raise ProviderRefused(INVALID_REQUEST, busy) from error
+        except GoalfsmError:
+            # A start that was not journaled did not happen; its number goes to the next operation.
+            runtime.runs.pop(run.op, None)
+            raise
         while not run.started.is_set() and not run.how:
             await run.changed.wait()
         if run.started.is_set():
@@ -610,7 +625,4 @@ class Thread:
         return ThreadStatus(core.goal.state, core.turn.state, operation, len(core.waiting()), core.recon, broken)
 
     def _connection(self) -> Connection:
-        connection = self._runtime.engine.connection
-        if connection is None:
-            raise TransportClosed("the connection to the provider ended")
-        return connection
+        return self._runtime.engine.require_connection()

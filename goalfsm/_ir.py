@@ -18,6 +18,8 @@ __all__ = [
     "EffectDecl",
     "EventDecl",
     "Guard",
+    "Hint",
+    "Picture",
     "Problem",
     "Row",
     "Snapshot",
@@ -124,6 +126,32 @@ class Row:
     everywhere: bool = False
 
 
+@attrs.frozen
+class Hint:
+    """One arrow of the overview picture, from each of `sources` to `to`, and what it says in plain words."""
+
+    sources: tuple[str, ...]
+    to: str
+    say: str = ""
+
+
+@attrs.frozen
+class Picture:
+    """How a machine's overview is drawn for newcomers; the machine itself never reads it.
+
+    Args:
+        path: the states of the usual way, drawn large.
+        together: states that share one box.
+        notes: a few words for the box of a state.
+        arrows: the arrows that are drawn; each stands for rows of the table, or the spec is refused.
+    """
+
+    path: tuple[str, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
+    notes: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    arrows: tuple[Hint, ...] = ()
+
+
 @attrs.frozen(eq=False)
 class Spec:
     """A machine as its file declares it, with its guards bound.
@@ -141,6 +169,7 @@ class Spec:
         digest: short hash of its text, written into journals.
         guards: the bound guards; a row whose guard is missing here raises when it is tried.
         snapshot_type: the class of this machine's snapshots.
+        picture: how its overview is drawn, if the file says so.
         cells: the kernel's compiled (state, event) pairs; filled on first use, never part of the value.
     """
 
@@ -156,6 +185,7 @@ class Spec:
     digest: str = ""
     guards: Mapping[str, Guard] = attrs.field(factory=dict, repr=False)
     snapshot_type: type[Snapshot] = attrs.field(default=Snapshot, repr=False)
+    picture: Picture | None = attrs.field(default=None, repr=False)
     cells: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
 
     @property

@@ -1,4 +1,4 @@
-"""The append-only history of every thread: what a journal promises, the one in memory, and how a journal is chosen.
+"""The append-only history of every thread: how a journal is chosen, and the one in memory.
 
 A step is journaled before any of its effects is performed (composition 8). Two checks guard every append: the owner's
 epoch (surface 28: after a take-over the old owner writes nothing more) and the sequence number (no gap, no overwrite).
@@ -7,114 +7,47 @@ epoch (surface 28: after a take-over the old owner writes nothing more) and the 
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from collections.abc import AsyncIterator
 
-import attrs
+import anyio.lowlevel
 
 from goalfsm._errors import JournalError, StaleOwner
+from goalfsm._journal_protocol import Holder, Journal, Loaded, Stored, check_bytes, out_of_sequence, unfit_snapshot
 
-__all__ = ["Journal", "MemoryJournal", "Stored", "check_record", "open_journal", "out_of_sequence"]
+__all__ = ["Holder", "Journal", "Loaded", "MemoryJournal", "Stored", "open_journal"]
 
-_METHODS = ("start", "aclose", "claim", "epoch", "epoch_now", "append", "threads", "read")
-
-
-@attrs.frozen
-class Stored:
-    """One record as it was appended.
-
-    Args:
-        seq: its number in its thread, from 1, without gaps.
-        epoch: the epoch of the owner that appended it.
-        record: the bytes, unchanged.
-    """
-
-    seq: int
-    epoch: int
-    record: bytes
-
-
-class Journal(Protocol):
-    """What the engine needs of a journal; anybody's own store can be one.
-
-    A journal belongs to the event loop that started it. An append or a claim whose caller is cancelled is not taken
-    back: it happens or fails as if the caller had waited. A caller that must know shields the call, or reads again.
-    """
-
-    async def start(self) -> None:
-        """Open the journal, creating it where there is none; starting an open journal changes nothing.
-
-        Raises:
-            JournalError: it cannot be used; one sentence says why.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Finish what is pending, then let go of every thread and file. Idempotent; `start` opens it again."""
-        ...
-
-    async def claim(self, thread_id: str, owner: str, *, expected: int) -> int:
-        """Make `owner` the owner of a thread under epoch `expected + 1`, durably (decisions 5); give that epoch.
-
-        Args:
-            thread_id: the thread; one that nobody claimed yet has epoch 0.
-            owner: who claims it, for people to read.
-            expected: the epoch that the caller saw.
-
-        Raises:
-            StaleOwner: somebody claimed it in between.
-            JournalError: the claim could not be stored.
-        """
-        ...
-
-    async def epoch(self, thread_id: str) -> int:
-        """Give the current epoch of a thread; 0 for one that nobody claimed."""
-        ...
-
-    def epoch_now(self, thread_id: str) -> int:
-        """Give the true current epoch without suspension, other processes' claims included (composition 7)."""
-        ...
-
-    async def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
-        """Store the next record of a thread; it is durable when this returns.
-
-        Args:
-            thread_id: the thread.
-            epoch: the epoch that the writer holds.
-            seq: the number after the last one stored.
-            record: the bytes to keep.
-
-        Raises:
-            StaleOwner: the stored epoch is another one.
-            JournalError: `seq` is not the next number, or it could not be stored; nothing of it is visible.
-        """
-        ...
-
-    async def threads(self) -> list[str]:
-        """List every thread that was claimed or written to, in order of their ids."""
-        ...
-
-    async def read(self, thread_id: str, after: int = 0) -> list[Stored]:
-        """Give the records of a thread that come after number `after`, in order."""
-        ...
-
-
-def out_of_sequence(where: str, thread_id: str, last: int, seq: int) -> JournalError:
-    """Build the error for an append that would leave a gap or overwrite a record."""
-    return JournalError(
-        f"{where}: thread {thread_id} holds {last} records, so only number {last + 1} can be appended, not {seq}"
-    )
+_METHODS = (
+    "start",
+    "aclose",
+    "claim",
+    "epoch",
+    "epoch_now",
+    "append",
+    "threads",
+    "read",
+    "snapshot",
+    "load",
+    "load_all",
+    "beat",
+    "holder",
+    "retire",
+)
+_WHERE = "journal in memory"
+_LOAD_CHUNK = 256
 
 
 class MemoryJournal:
     """A journal that lives as long as this object; for tests, simulations and hosts that need no recovery.
 
-    Closing keeps the records, so that a restart can be played within one process. No method suspends.
+    Closing keeps the records, so that a restart can be played within one process. Only `load_all` suspends.
     """
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
         self._owners: dict[str, str] = {}
         self._records: dict[str, list[Stored]] = {}
+        self._snapshots: dict[str, tuple[int, bytes]] = {}
+        self._beats: dict[str, int] = {}
         self._open = False
 
     def __repr__(self) -> str:
@@ -130,9 +63,7 @@ class MemoryJournal:
 
     async def claim(self, thread_id: str, owner: str, *, expected: int) -> int:
         """Take a thread over if its epoch is `expected` (see `Journal.claim`)."""
-        current = self.epoch_now(thread_id)
-        if current != expected:
-            raise StaleOwner(thread_id, expected, current)
+        self._check_epoch(thread_id, expected)
         self._epochs[thread_id] = expected + 1
         self._owners[thread_id] = owner
         return expected + 1
@@ -148,15 +79,13 @@ class MemoryJournal:
 
     async def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
         """Store the next record (see `Journal.append`)."""
-        check_record(record)
-        current = self.epoch_now(thread_id)
-        if current != epoch:
-            raise StaleOwner(thread_id, epoch, current)
-        records = self._records.get(thread_id, [])
-        if seq != len(records) + 1:
-            raise out_of_sequence("journal in memory", thread_id, len(records), seq)
+        check_bytes(record, "record")
+        self._check_epoch(thread_id, epoch)
+        last = self._last(thread_id)
+        if seq != last + 1:
+            raise out_of_sequence(_WHERE, thread_id, last, seq)
         self._epochs.setdefault(thread_id, epoch)
-        self._records.setdefault(thread_id, records).append(Stored(seq, epoch, record))
+        self._records.setdefault(thread_id, []).append(Stored(seq, epoch, record))
 
     async def threads(self) -> list[str]:
         """List every known thread."""
@@ -166,21 +95,63 @@ class MemoryJournal:
     async def read(self, thread_id: str, after: int = 0) -> list[Stored]:
         """Give the records after number `after`."""
         self._check_open()
-        return self._records.get(thread_id, [])[max(after, 0) :]
+        records = self._records.get(thread_id, [])
+        return records[max(after + 1 - records[0].seq, 0) :] if records else []
+
+    async def snapshot(self, thread_id: str, epoch: int, seq: int, data: bytes, *, compact: bool = False) -> None:
+        """Store the snapshot (see `Journal.snapshot`)."""
+        check_bytes(data, "snapshot")
+        self._check_epoch(thread_id, epoch)
+        last = self._last(thread_id)
+        held, _ = self._snapshots.get(thread_id, (0, b""))
+        if not max(held, 1) <= seq <= last:
+            raise unfit_snapshot(_WHERE, thread_id, held, last, seq)
+        self._snapshots[thread_id] = (seq, data)
+        if compact:
+            self._records[thread_id] = await self.read(thread_id, seq)
+
+    async def load(self, thread_id: str) -> Loaded:
+        """Give what a restart needs of one thread."""
+        epoch = self.epoch_now(thread_id)
+        seq, data = self._snapshots.get(thread_id, (0, None))
+        return Loaded(epoch, data, seq, await self.read(thread_id, seq))
+
+    async def load_all(self) -> AsyncIterator[tuple[str, Loaded]]:
+        """Give what a restart needs of every thread; the loop goes on every few of them."""
+        for number, thread_id in enumerate(await self.threads(), 1):
+            yield thread_id, await self.load(thread_id)
+            if number % _LOAD_CHUNK == 0:
+                await anyio.lowlevel.checkpoint()
+
+    async def beat(self, owner: str) -> None:
+        """Count a heartbeat."""
+        self._check_open()
+        self._beats[owner] = self._beats.get(owner, 0) + 1
+
+    async def holder(self, thread_id: str) -> Holder:
+        """Give who holds a thread."""
+        epoch = self.epoch_now(thread_id)
+        owner = self._owners.get(thread_id, "")
+        return Holder(owner, epoch, self._beats.get(owner, 0))
+
+    async def retire(self, owner: str) -> None:
+        """Forget the heartbeats of an owner."""
+        self._check_open()
+        self._beats.pop(owner, None)
+
+    def _last(self, thread_id: str) -> int:
+        if records := self._records.get(thread_id):
+            return records[-1].seq
+        return self._snapshots.get(thread_id, (0, b""))[0]
+
+    def _check_epoch(self, thread_id: str, epoch: int) -> None:
+        current = self.epoch_now(thread_id)
+        if current != epoch:
+            raise StaleOwner(thread_id, epoch, current)
 
     def _check_open(self) -> None:
         if not self._open:
-            raise JournalError("the journal in memory is closed; start() opens it")
-
-
-def check_record(record: object) -> None:
-    """Refuse anything but bytes before it is queued.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    if not isinstance(record, bytes):
-        raise TypeError(f"a record must be bytes, not {type(record).__name__}")
+            raise JournalError(f"the {_WHERE} is closed; start() opens it")
 
 
 def open_journal(target: str | os.PathLike[str] | Journal | None) -> Journal:

@@ -18,7 +18,7 @@ from goalfsm._ir import ZERO, Guard, Row, Snapshot, Spec
 __all__ = ["Possibility", "Snapshot", "Step", "Verdict", "enabled", "step", "table"]
 
 S = TypeVar("S", bound=Snapshot)
-_replace = msgspec.structs.replace
+_write = msgspec.structs.force_setattr
 
 
 class Verdict(StrEnum):
@@ -83,10 +83,8 @@ def step(spec: Spec, snapshot: S, event: Any, context: Any = None) -> Step[S]:
         if guard is None or guard(snapshot, event, context):
             if ready is not None:
                 return ready
-            if build is None:
-                return Step(snapshot, effects, verdict, row)
             try:
-                return Step(build(snapshot, event), effects, verdict, row)
+                return Step(snapshot if build is None else build(snapshot, event), effects, verdict, row)
             except AttributeError:
                 _explain(spec, row, event)
                 raise
@@ -150,12 +148,20 @@ def _builder(spec: Spec, state: str, row: Row) -> Callable[[Any, Any], Any] | No
 
 
 def _replacer(constants: dict[str, Any], save: tuple[str, ...]) -> Callable[[Any, Any], Any] | None:
-    if not save:
-        return (lambda snapshot, _event: _replace(snapshot, **constants)) if constants else None
-    if len(save) == 1:
-        (only,) = save
-        return lambda snapshot, event: _replace(snapshot, **constants, **{only: getattr(event, only)})
-    return lambda snapshot, event: _replace(snapshot, **constants, **{field: getattr(event, field) for field in save})
+    # A copy that nobody has seen yet is written field by field: a third of what keywords for `replace` cost.
+    if not constants and not save:
+        return None
+    written = tuple(constants.items())
+
+    def build(snapshot: Any, event: Any) -> Any:
+        made = snapshot.__copy__()
+        for field, value in written:
+            _write(made, field, value)
+        for field in save:
+            _write(made, field, getattr(event, field))
+        return made
+
+    return build
 
 
 class Possibility(msgspec.Struct, frozen=True):

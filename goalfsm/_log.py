@@ -1,11 +1,13 @@
 """Where goalfsm logs: the host's structlog if it configured one, else the standard library's logger `goalfsm`.
 
-A library prints nothing by itself. Records carry thread, operation, follow_up, turn and attempt, never message text.
+A library prints nothing by itself. Records carry thread (in standard records `thread_id`), operation, follow_up, turn and
+attempt, never message text.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import MutableMapping
 from typing import Any
 
 __all__ = ["get_logger"]
@@ -23,5 +25,12 @@ def get_logger() -> Any:
     return structlog.wrap_logger(
         target,
         wrapper_class=structlog.stdlib.BoundLogger,
-        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+        processors=[structlog.stdlib.filter_by_level, _spare_names, structlog.stdlib.render_to_log_kwargs],
     )
+
+
+def _spare_names(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    # A standard record refuses extra fields under its own names, and `thread` is the operating system's there.
+    if "thread" in fields:
+        fields["thread_id"] = fields.pop("thread")
+    return fields

@@ -16,6 +16,7 @@ from goalfsm._values import When
 __all__ = ["Content", "Message", "check_journalable", "content_from", "content_of"]
 
 _INT_RANGE = range(-(2**63), 2**64)
+_DEPTH_LIMIT = 100
 
 
 def check_journalable(value: Any, path: str) -> None:
@@ -26,47 +27,54 @@ def check_journalable(value: Any, path: str) -> None:
         path: its name; the error names the part, such as `attachments[0].data`.
 
     Raises:
-        Unjournalable: some part is not text, a finite number, a boolean, None, a list, or a dict with text keys.
+        Unjournalable: some part is not text, a finite number, a boolean, None, a list, or a dict with text keys, or it
+            is nested too deep, as one that holds itself is.
     """
+    _check(value, path, 0)
+
+
+def _check(value: Any, path: str, depth: int) -> None:
     check = _CHECKS.get(type(value))
     if check is None:
         raise Unjournalable(path, value)
-    check(value, path)
+    if depth > _DEPTH_LIMIT:
+        raise Unjournalable(path, value, f"it is nested more than {_DEPTH_LIMIT} deep")
+    check(value, path, depth)
 
 
-def _check_text(value: str, path: str) -> None:
+def _check_text(value: str, path: str, _depth: int) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
         raise Unjournalable(path, value, "it holds a lone surrogate") from None
 
 
-def _check_int(value: int, path: str) -> None:
+def _check_int(value: int, path: str, _depth: int) -> None:
     if value not in _INT_RANGE:
         raise Unjournalable(path, value, "it needs more than 64 bits")
 
 
-def _check_float(value: float, path: str) -> None:
+def _check_float(value: float, path: str, _depth: int) -> None:
     if not math.isfinite(value):
         raise Unjournalable(path, value, f"{value} is no JSON number")
 
 
-def _check_list(value: list[Any], path: str) -> None:
+def _check_list(value: list[Any], path: str, depth: int) -> None:
     for index, part in enumerate(value):
-        check_journalable(part, f"{path}[{index}]")
+        _check(part, f"{path}[{index}]", depth + 1)
 
 
-def _check_dict(value: dict[Any, Any], path: str) -> None:
+def _check_dict(value: dict[Any, Any], path: str, depth: int) -> None:
     for key, part in value.items():
         if type(key) is not str:
             raise Unjournalable(f"{path}[{key!r}]", key, "keys must be text")
-        _check_text(key, f"{path}[{key!r}]")
-        check_journalable(part, f"{path}.{key}")
+        _check_text(key, f"{path}[{key!r}]", depth)
+        _check(part, f"{path}.{key}", depth + 1)
 
 
-_CHECKS: dict[type, Callable[[Any, str], None]] = {
-    type(None): lambda _value, _path: None,
-    bool: lambda _value, _path: None,
+_CHECKS: dict[type, Callable[[Any, str, int], None]] = {
+    type(None): lambda _value, _path, _depth: None,
+    bool: lambda _value, _path, _depth: None,
     str: _check_text,
     int: _check_int,
     float: _check_float,
@@ -98,6 +106,10 @@ class Content:
     def same_message(self, other: Content) -> bool:
         """Whether the provider would be shown the same (surface 18)."""
         return self.text == other.text and list(self.attachments) == list(other.attachments)
+
+    def record(self) -> dict[str, Any]:
+        """Give it for the journal; parts that stand at their default are left out."""
+        return attrs.asdict(self, recurse=False, filter=lambda field, value: value != field.default)
 
     @property
     def shown(self) -> Any:
@@ -170,15 +182,14 @@ class Message:
         self.changed.set()
         self.changed = anyio.Event()
 
-    def content_record(self) -> dict[str, Any]:
-        """Give the content for the journal; parts that stand at their default are left out."""
-        return attrs.asdict(
-            self.content,
-            recurse=False,
-            filter=lambda field, value: value != field.default,
-        )
-
     def told_record(self) -> dict[str, Any]:
         """Give what a person is told, for the journal."""
         told = {"evidence": self.evidence, "reason": self.reason, "logical": self.logical, "position": self.position}
         return {key: value for key, value in told.items() if value not in ("", None)}
+
+    def take_told(self, told: Mapping[str, Any]) -> None:
+        """Tell people from now on what the journal holds."""
+        self.evidence = told.get("evidence", "")
+        self.reason = told.get("reason", "")
+        self.logical = told.get("logical", self.logical)
+        self.position = told.get("position", self.position)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from goalfsm._draft import Draft, show
 from goalfsm._ir import EffectDecl, EventDecl, Problem, Row, Spec, State
 from goalfsm._lines import locate
+from goalfsm._pictured import read_picture
 
 __all__ = ["read", "read_text"]
 
@@ -19,7 +20,7 @@ ORIGINS = ("command", "provider", "host", "clock", "internal")
 KINDS = ("wait", "call", "final")
 POLICIES = ("reject", "anomaly", "ignore")
 TYPES = ("str", "int", "bool")
-_TOP = ("schema", "machine", "doc", "initial", "unlisted", "states", "events", "effects", "transitions")
+_TOP = ("schema", "machine", "doc", "initial", "unlisted", "states", "events", "effects", "transitions", "picture")
 _ROW = ("from", "event", "to", "if", "clear", "save", "set", "do", "why")
 _IGNORE = ("from", "event", "if", "why")
 _AT_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
@@ -85,6 +86,7 @@ def _spec(draft: Draft, values: dict[str, Any]) -> Spec:
         data={},
         path=draft.path,
         digest=hashlib.sha256(draft.text.encode()).hexdigest()[:12],
+        picture=read_picture(draft, values),
     )
 
 

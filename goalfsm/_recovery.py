@@ -92,10 +92,7 @@ async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
 
 def _tell(message: Message | None, told: dict[str, Any]) -> None:
     if message is not None:
-        message.evidence = told.get("evidence", "")
-        message.reason = told.get("reason", "")
-        message.logical = told.get("logical", message.logical)
-        message.position = told.get("position", message.position)
+        message.take_told(told)
 
 
 def _restart(engine: Engine, runtime: ThreadRuntime, core: Any) -> None:

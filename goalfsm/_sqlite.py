@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from goalfsm._errors import JournalError
-from goalfsm._journal import Stored, check_record
-from goalfsm._sqlite_file import connect, explain
-from goalfsm._sqlite_writer import EPOCH, Tables, Work, Writer
+from goalfsm._journal_protocol import Holder, Loaded, Stored, check_bytes
+from goalfsm._sqlite_file import connect
+from goalfsm._sqlite_rows import Pausing, Rows
+from goalfsm._sqlite_tables import Tables
+from goalfsm._sqlite_writer import Work, Writer
 
 __all__ = ["SqliteJournal"]
 
-_READ = "SELECT seq, epoch, record FROM steps WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-_THREADS = "SELECT thread_id FROM threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?"
-_READ_CHUNK = 256
-_THREADS_CHUNK = 4096
+T = TypeVar("T")
 
 
 class SqliteJournal:
@@ -43,7 +42,7 @@ class SqliteJournal:
             raise JournalError(f"journal {self.path!r} names no file; give a path, or None for a journal in memory")
         self._busy_timeout = busy_timeout
         self._writer: Writer | None = None
-        self._reader: sqlite3.Connection | None = None
+        self._rows: Rows | None = None
 
     def __repr__(self) -> str:
         return f"SqliteJournal({self.path!r})"
@@ -52,15 +51,15 @@ class SqliteJournal:
         """Open the file, or create it.
 
         Raises:
-            JournalError: it is a directory, no database, no journal, of a newer version, read-only or locked.
+            JournalError: it is a directory, no database, no journal, of a newer version, damaged, read-only or locked.
         """
         if self._writer is None:
             self._writer = Writer(self.path, self._busy_timeout)
         writer = self._writer
         try:
             failure = await asyncio.shield(writer.ready)
-            if failure is None and self._reader is None:
-                self._reader = connect(self.path, self._busy_timeout)
+            if failure is None and self._rows is None:
+                self._rows = Rows(self.path, connect(self.path, self._busy_timeout))
         except BaseException:
             writer.stop()
             self._writer = None
@@ -92,7 +91,7 @@ class SqliteJournal:
 
         Appends that wait at the same time share one sync to disk; each is checked by itself: a stale one fails alone.
         """
-        check_record(record)
+        check_bytes(record, "record")
         await self._do(Tables.append, (thread_id, epoch, seq, record))
 
     async def epoch(self, thread_id: str) -> int:
@@ -101,48 +100,85 @@ class SqliteJournal:
 
     def epoch_now(self, thread_id: str) -> int:
         """Give the true current epoch: one SELECT outside any transaction, so that every process's commits count."""
-        rows = self._select(EPOCH, (thread_id,))
-        return int(rows[0][0]) if rows else 0
+        return self._opened().epoch(thread_id)
 
     async def threads(self) -> list[str]:
         """List every known thread; the loop goes on between chunks."""
-        found: list[str] = []
-        while chunk := self._select(_THREADS, (found[-1] if found else "", _THREADS_CHUNK)):
-            found += [row[0] for row in chunk]
-            if len(chunk) < _THREADS_CHUNK:
-                break
-            await anyio.lowlevel.checkpoint()
-        return found
+        return await self._pausing(self._opened().threads())
 
     async def read(self, thread_id: str, after: int = 0) -> list[Stored]:
-        """Give the records after number `after`; the loop goes on between chunks.
+        """Give the records after number `after`; the loop goes on between chunks."""
+        return await self._pausing(self._opened().read(thread_id, after))
 
-        No statement stays open between chunks: it would pin an old view of the file and make `epoch_now` untrue.
+    async def snapshot(self, thread_id: str, epoch: int, seq: int, data: bytes, *, compact: bool = False) -> None:
+        """Store the snapshot (see `Journal.snapshot`); it shares the sync to disk with whatever else waits."""
+        check_bytes(data, "snapshot")
+        await self._do(Tables.snapshot, (thread_id, epoch, seq, data, compact))
+
+    async def load(self, thread_id: str) -> Loaded:
+        """Give what a restart needs of one thread; the loop goes on between chunks."""
+        return await self._pausing(self._opened().load(thread_id))
+
+    async def load_all(self) -> AsyncIterator[tuple[str, Loaded]]:
+        """Give what a restart needs of every thread (see `Journal.load_all`).
+
+        Nothing is held between two threads: leaving the iteration early, or closing the journal in it, leaks nothing.
         """
-        found: list[Stored] = []
-        while chunk := self._select(_READ, (thread_id, found[-1].seq if found else after, _READ_CHUNK)):
-            found += [Stored(*row) for row in chunk]
-            if len(chunk) < _READ_CHUNK:
-                break
+        chunks = self._opened().load_all()
+        while True:
+            self._opened()
+            chunk = next(chunks, None)
+            if chunk is None:
+                return
+            for loaded in chunk:
+                yield loaded
             await anyio.lowlevel.checkpoint()
-        return found
+
+    async def beat(self, owner: str) -> None:
+        """Count a heartbeat; it shares the sync to disk with whatever else waits."""
+        await self._do(Tables.beat, (owner,))
+
+    async def holder(self, thread_id: str) -> Holder:
+        """Give who holds a thread now."""
+        return self._opened().holder(thread_id)
+
+    async def retire(self, owner: str) -> None:
+        """Forget the heartbeats of an owner."""
+        await self._do(Tables.retire, (owner,))
+
+    async def vacuum(self) -> int:
+        """Give the space back that compaction left unused, and empty the -wal file; give the bytes that were saved.
+
+        For quiet hours: what is appended meanwhile waits, and about twice the file's size must be free. Without it the
+        file does not grow either, as long as compaction leaves more than is written.
+
+        Raises:
+            JournalError: there is no space for it, or another process writes; the file is as it was.
+        """
+        return int(await self._do(Tables.vacuum, ()))
 
     def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        if self._rows is not None:
+            self._rows.db.close()
+            self._rows = None
 
-    def _select(self, statement: str, arguments: tuple[Any, ...]) -> list[Any]:
-        if self._reader is None:
+    def _opened(self) -> Rows:
+        if self._rows is None:
             raise self._closed()
-        try:
-            return self._reader.execute(statement, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise explain(self.path, "read", error) from error
+        return self._rows
+
+    async def _pausing(self, work: Pausing[T]) -> T:
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  a generator's result is untyped at run time
+            await anyio.lowlevel.checkpoint()
+            self._opened()
 
     async def _do(self, work: Work, arguments: tuple[Any, ...]) -> Any:
         writer = self._writer
-        if writer is None or self._reader is None:
+        if writer is None or self._rows is None:
             raise self._closed()
         outcome = await writer.ask(work, arguments)
         if isinstance(outcome, BaseException):

@@ -9,28 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from goalfsm._errors import JournalError
+from goalfsm._sqlite_schema import APPLICATION_ID, SCHEMA_VERSION, migrate, version_of
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "explain", "open_file"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "damage", "explain", "left_open", "open_file", "vacuum"]
 
-APPLICATION_ID = 0x676F616C  # "goal"
-SCHEMA_VERSION = 1
-
-_SCHEMA = (
-    """CREATE TABLE threads (
-        thread_id TEXT NOT NULL PRIMARY KEY,
-        epoch INTEGER NOT NULL,
-        owner TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE steps (
-        thread_id TEXT NOT NULL,
-        seq INTEGER NOT NULL,
-        epoch INTEGER NOT NULL,
-        record BLOB NOT NULL,
-        PRIMARY KEY (thread_id, seq)
-    ) STRICT""",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
-)
+# SQLite leaves its -wal file behind exactly when the last user of a file did not close it.
+_WAL = "-wal"
+# A check costs about _PER_MIB milliseconds a MiB here: small files are always checked, big ones after a crash, and for
+# what is bigger still the checksums must do: each is compared when its record is read.
+_ALWAYS_CHECKED = 4 * 1024 * 1024
+_CHECKED_AFTER_A_CRASH = 256 * 1024 * 1024
+_PROBLEMS_TOLD = 3
+_WAL_KEPT = 64 * 1024 * 1024
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _RETRY_EVERY = 0.02
 
@@ -48,6 +38,8 @@ def connect(path: str, busy_timeout: float) -> sqlite3.Connection:
     try:
         # FULL: in WAL mode anything less may forget acknowledged commits when the machine loses power.
         db.execute("PRAGMA synchronous = FULL")
+        # What a migration or a vacuum made the -wal file grow to is given back at the next checkpoint.
+        db.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
     except sqlite3.Error as error:
         db.close()
         raise explain(path, "opened", error) from error
@@ -61,9 +53,10 @@ def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
         JournalError: one sentence that names the file and says why it cannot be used.
     """
     _create(path)
+    crashed = left_open(path)
     db = connect(path, busy_timeout)
     try:
-        _prepare(db, path, busy_timeout)
+        _prepare(db, path, busy_timeout, crashed=crashed)
     except sqlite3.Error as error:
         db.close()
         raise explain(path, "opened", error) from error
@@ -74,7 +67,7 @@ def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
 
 
 def explain(path: str, what: str, error: Exception) -> JournalError:
-    """Turn any failure into a `JournalError` that names the file and the cause; `what` is opened, read or written."""
+    """Turn any failure into a `JournalError` that names the file and the cause; `what` is opened, read, ..."""
     if isinstance(error, JournalError):
         return JournalError(*error.args)
     code = getattr(error, "sqlite_errorcode", None)
@@ -82,6 +75,8 @@ def explain(path: str, what: str, error: Exception) -> JournalError:
         reason = "it is locked by another writer"
     elif code == sqlite3.SQLITE_NOTADB:
         reason = "it is not an SQLite database"
+    elif code is not None and code & 0xFF == sqlite3.SQLITE_CORRUPT:
+        reason = f"it is damaged ({error})"
     elif code is not None and code & 0xFF == sqlite3.SQLITE_READONLY:
         reason = f"it is read-only ({error})"
     else:
@@ -106,37 +101,61 @@ def _create(path: str) -> None:
         raise JournalError(f"journal {path} could not be created: {error.strerror}") from error
 
 
-def _prepare(db: sqlite3.Connection, path: str, busy_timeout: float) -> None:
-    """Check what the file is before the first write to it, then bring it into the journal's mode and schema."""
-    _check(db, path)
-    mode = _to_wal(db, busy_timeout)
-    if mode != "wal":
-        raise JournalError(f"journal {path} could not be opened: its file system does not support WAL (got {mode})")
-    # The write lock is taken even if there is nothing to make: what cannot be written is refused here, not later.
-    db.execute("BEGIN IMMEDIATE")
+def left_open(path: str) -> bool:
+    """Tell whether somebody has the file open, or left without closing it."""
     try:
-        if _check(db, path):
-            for statement in _SCHEMA:
-                db.execute(statement)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+        return Path(f"{Path(path).resolve()}{_WAL}").stat().st_size > 0
+    except OSError:
+        return False
 
 
-def _check(db: sqlite3.Connection, path: str) -> bool:
-    """Refuse what is no journal, or a newer one; give whether the file is still empty."""
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if not tables and not application and not version:
-        return True
-    if application != APPLICATION_ID:
+def damage(db: sqlite3.Connection) -> list[str]:
+    """Ask SQLite what is wrong with the structure of a file; an empty list if nothing is.
+
+    Raises:
+        sqlite3.Error: so much is wrong that it cannot say.
+    """
+    rows = db.execute(f"PRAGMA quick_check({_PROBLEMS_TOLD})").fetchall()
+    said = [" ".join(line.split()) for (text,) in rows for line in str(text).splitlines()]
+    return [line for line in said if line != "ok" and not line.startswith("***")]
+
+
+def vacuum(path: str, db: sqlite3.Connection) -> int:
+    """Rewrite a journal without what compaction left empty, and empty its -wal file; give the bytes that were saved.
+
+    Nobody can write meanwhile; it needs free space of about twice the file's size.
+
+    Raises:
+        JournalError: it could not be done; the file is as it was.
+    """
+    before = _size(path)
+    try:
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error as error:
+        raise explain(path, "vacuumed", error) from error
+    return before - _size(path)
+
+
+def _size(path: str) -> int:
+    return sum(file.stat().st_size for file in (Path(path), Path(f"{Path(path).resolve()}{_WAL}")) if file.exists())
+
+
+def _prepare(db: sqlite3.Connection, path: str, busy_timeout: float, *, crashed: bool) -> None:
+    """Check what the file is before the first write to it, then bring it into the journal's mode and schema."""
+    version = version_of(db)
+    if version is None:
         raise JournalError(f"{path} is an SQLite database but no goalfsm journal")
     if version > SCHEMA_VERSION:
         raise JournalError(f"journal {path} is of version {version}, this goalfsm reads up to {SCHEMA_VERSION}")
-    return False
+    mode = _to_wal(db, busy_timeout)
+    if mode != "wal":
+        raise JournalError(f"journal {path} could not be opened: its file system does not support WAL (got {mode})")
+    if version and Path(path).stat().st_size <= (_CHECKED_AFTER_A_CRASH if crashed else _ALWAYS_CHECKED):
+        problems = damage(db)
+        if problems:
+            raise JournalError(f"journal {path} could not be opened: it is damaged ({'; '.join(problems)})")
+    migrate(db)
 
 
 def _to_wal(db: sqlite3.Connection, busy_timeout: float) -> str:

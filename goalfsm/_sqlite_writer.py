@@ -10,20 +10,12 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from goalfsm._errors import GoalfsmError, JournalError, StaleOwner
-from goalfsm._journal import out_of_sequence
+from goalfsm._errors import GoalfsmError, JournalError
 from goalfsm._sqlite_file import connect, explain, open_file
+from goalfsm._sqlite_tables import Tables
 
-__all__ = ["EPOCH", "Tables", "Work", "Writer"]
+__all__ = ["Work", "Writer"]
 
-EPOCH = "SELECT epoch FROM threads WHERE thread_id = ?"
-_LAST = "SELECT max(seq) FROM steps WHERE thread_id = ?"
-_APPEND = "INSERT INTO steps (thread_id, seq, epoch, record) VALUES (?, ?, ?, ?)"
-_OWN = """
-    INSERT INTO threads (thread_id, epoch, owner) VALUES (?, ?, ?)
-    ON CONFLICT (thread_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner
-"""
-_HEADS_KEPT = 10_000
 # Failures of one statement, over a value that SQLite cannot take; any other failure is the file's.
 _ALONE = (
     sqlite3.DataError,
@@ -39,74 +31,6 @@ _ALONE = (
 # (an error *set* on a future whose caller was just cancelled would be reported as never retrieved).
 Work = Callable[..., Any]
 _Op = tuple["asyncio.Future[Any]", Work, tuple[Any, ...]]
-
-
-class Tables:
-    """The tables as the writer uses them, inside its transaction.
-
-    The epoch and last number of recently used threads are remembered, and forgotten as soon as SQLite says that another
-    connection committed anything (`data_version`, asked under the write lock): so every check holds across processes.
-    """
-
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        self._where = f"journal {path}"
-        self._db = db
-        self._execute = db.cursor().execute
-        self._heads: dict[str, tuple[int, int]] = {}
-        self._version = -1
-
-    def begin(self) -> None:
-        """Take the write lock."""
-        self._execute("BEGIN IMMEDIATE")
-        (version,) = self._execute("PRAGMA data_version").fetchone()
-        if version != self._version or len(self._heads) > _HEADS_KEPT:
-            self._heads.clear()
-            self._version = version
-
-    def commit(self) -> None:
-        """Make everything since `begin` durable."""
-        self._execute("COMMIT")
-
-    def roll_back(self) -> bool:
-        """Undo everything since `begin`; False if the connection cannot even do that."""
-        self._heads.clear()
-        try:
-            if self._db.in_transaction:
-                self._execute("ROLLBACK")
-        except sqlite3.Error:
-            return False
-        return True
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with suppress(sqlite3.Error):
-            self._db.close()
-
-    def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
-        """Store the next record (see `Journal.append`)."""
-        current, last = self._heads.get(thread_id) or self._look_up(thread_id)
-        if current != epoch:
-            raise StaleOwner(thread_id, epoch, current)
-        if seq != last + 1:
-            raise out_of_sequence(self._where, thread_id, last, seq)
-        self._execute(_APPEND, (thread_id, seq, epoch, record))
-        if seq == 1 and epoch == 0:
-            self._execute(_OWN, (thread_id, 0, ""))
-        self._heads[thread_id] = (epoch, seq)
-
-    def claim(self, thread_id: str, owner: str, expected: int) -> int:
-        """Take a thread over if its epoch is `expected` (see `Journal.claim`)."""
-        current, last = self._look_up(thread_id)
-        if current != expected:
-            raise StaleOwner(thread_id, expected, current)
-        self._execute(_OWN, (thread_id, expected + 1, owner))
-        self._heads[thread_id] = (expected + 1, last)
-        return expected + 1
-
-    def _look_up(self, thread_id: str) -> tuple[int, int]:
-        row = self._execute(EPOCH, (thread_id,)).fetchone()
-        (last,) = self._execute(_LAST, (thread_id,)).fetchone()
-        return (row[0] if row else 0, last or 0)
 
 
 class Writer:
@@ -155,20 +79,33 @@ class Writer:
         batch: list[_Op] = []
         op = self._queue.get()
         with suppress(Empty):
-            while op is not None:
+            while op is not None and op[1] is not Tables.vacuum:
                 batch.append(op)
                 op = self._queue.get_nowait()
         if batch:
             self._tell(self._commit(batch))
+        if op is not None and op[1] is Tables.vacuum:
+            self._tell([(op[0], self._vacuum())])
         return op is not None
+
+    def _vacuum(self) -> int | JournalError:
+        """Do the one piece of work that no transaction may hold."""
+        try:
+            return self._connected().vacuum()
+        except Exception as error:  # noqa: BLE001  whatever it is, the caller must get an answer
+            self._roll_back()
+            return explain(self._path, "vacuumed", error)
+
+    def _connected(self) -> Tables:
+        if self._tables is None:
+            self._tables = Tables(self._path, connect(self._path, self._busy_timeout))
+        return self._tables
 
     def _commit(self, batch: list[_Op]) -> list[tuple[asyncio.Future[Any], Any]]:
         """Do a batch in one transaction; if that fails, nothing of it is visible and everyone hears why."""
         outcomes: list[tuple[asyncio.Future[Any], Any]] = []
         try:
-            if self._tables is None:
-                self._tables = Tables(self._path, connect(self._path, self._busy_timeout))
-            tables = self._tables
+            tables = self._connected()
             tables.begin()
             for future, work, arguments in batch:
                 try:

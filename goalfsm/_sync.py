@@ -6,15 +6,19 @@ KeyboardInterrupt while a call waits cancels that call there, waits for its clea
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
+import anyio
 import anyio.from_thread
 
 from goalfsm import _engine
 from goalfsm._adapter import Adapter
+from goalfsm._errors import TransportClosed
 from goalfsm._handles import FollowUpHandle, GoalHandle, Receipt, Thread, ThreadStatus
 from goalfsm._recovery import Found
 from goalfsm._values import Anomaly, GoalView, Outcome, Policy, Result, StreamEvent
@@ -24,35 +28,74 @@ __all__ = ["SyncEngine", "SyncFollowUp", "SyncGoal", "SyncThread", "open_sync"]
 T = TypeVar("T")
 
 
+class _Call(Generic[T]):
+    """One coroutine on the engine's loop, that its caller can cancel and join.
+
+    The portal's own future counts as done as soon as it is cancelled, while the clean-up still runs; hence `finished`.
+    """
+
+    def __init__(self, start: Callable[[], Awaitable[T]]) -> None:
+        self._start = start
+        self._scope: anyio.CancelScope | None = None
+        self._unwanted = False
+        self.finished = threading.Event()
+
+    async def run(self) -> T:
+        """Run it to its end, clean-up included."""
+        try:
+            with anyio.CancelScope() as self._scope:
+                if not self._unwanted:
+                    return await self._start()
+            raise InterruptedError("its caller was interrupted and does not look here")
+        finally:
+            self.finished.set()
+
+    async def cancel(self) -> None:
+        """Cancel it, also before it began: the interrupt may come while it is still being handed over."""
+        self._unwanted = True
+        if self._scope is None:
+            self.finished.set()
+        else:
+            self._scope.cancel()
+
+
 class _Portal:
     """Runs coroutines on the engine's loop and waits for them here."""
 
     def __init__(self, portal: anyio.from_thread.BlockingPortal) -> None:
         self._portal = portal
+        self.closed = False
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-        """Wait for one coroutine; whatever interrupts the wait cancels it, and its clean-up is finished first."""
+        """Wait for one coroutine; whatever interrupts the wait cancels it, and its clean-up is finished first.
 
-        async def task() -> T:
-            return await function(*args, **options)
-
-        future = self._portal.start_task_soon(task)
+        Raises:
+            TransportClosed: the engine was left, and its loop with it.
+        """
+        if self.closed:
+            raise TransportClosed("the engine is closed")
+        call = _Call(partial(function, *args, **options))
         try:
-            return future.result()
+            return self._portal.start_task_soon(call.run).result()
         except BaseException:
-            while not future.done():
-                future.cancel()
-                self._join(future)
+            while not call.finished.is_set():
+                self._join(call)
             raise
 
-    @staticmethod
-    def _join(future: Any) -> None:
-        # A second interrupt joins the clean-up that already runs.
-        with suppress(BaseException):
-            future.exception()
+    def _join(self, call: _Call[Any]) -> None:
+        # A second interrupt joins the clean-up that already runs; a portal that is gone runs nothing any more.
+        try:
+            self._portal.start_task_soon(call.cancel)
+            call.finished.wait()
+        except RuntimeError:
+            call.finished.set()
+        except KeyboardInterrupt:
+            return
 
     def plain(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a plain function on the engine's loop."""
+        """Call a plain function on the engine's loop; once that is gone nothing changes any more, so call it here."""
+        if self.closed:
+            return function(*args)
 
         async def task() -> T:
             return function(*args)
@@ -197,10 +240,12 @@ class SyncGoal:
                 except StopAsyncIteration:
                     return
                 except KeyboardInterrupt:
-                    self._portal.call(self._handle.cancel)
+                    self._portal.call(self._handle.cancel_joined)
                     raise
         finally:
-            self._portal.call(stream.aclose)
+            # An engine that was left has ended its streams.
+            if not self._portal.closed:
+                self._portal.call(stream.aclose)
 
     def result(self) -> Result:
         """Wait for the end; a KeyboardInterrupt here stops the goal first; see `GoalHandle.result`."""
@@ -317,6 +362,7 @@ class SyncEngine(AbstractContextManager["SyncEngine"]):
         try:
             return self._entered.__exit__(kind, error, trace)
         finally:
+            self._portal.closed = True
             self._own_portal.__exit__(None, None, None)
 
     def start_thread(self, **params: Any) -> SyncThread:

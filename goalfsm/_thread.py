@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Command", "ThreadRuntime"]
 
 RETRY_SECONDS = 0.5
+UNWRITTEN = "no byte was written"
 TURNS_KEPT = 256
 _TURN_ENDS = (ev.TurnCompleted, ev.TurnFailed, ev.TurnInterrupted)
 _READS = (ev.Found, ev.Absent, ev.ReadFailed)
@@ -106,6 +107,7 @@ class ThreadRuntime:
         self.run: Run | None = None
         self.logical_of: dict[str, str] = {}
         self._begun: dict[str, Run] = {}
+        self._coming: Message | None = None
         self.goal_view: GoalView | None = None
         self.stale: StaleOwner | None = None
         self.broken: BaseException | None = None
@@ -312,7 +314,7 @@ class ThreadRuntime:
         step = self.core.handle(event)
         for move in step.moves:
             if move.machine == "follow_up" and move.source != move.target:
-                self._told(step, move.id, event, move.why)
+                self._take_told({move.id: self._told(step, move.id, event, move.why)})
         self._accept(step, event)
 
     # -- journal, then perform --------------------------------------------------------------------
@@ -320,12 +322,15 @@ class ThreadRuntime:
     async def _commit(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
         if self.stale is not None:
             raise StaleOwner(self.id, self.stale.epoch, self.stale.current)
+        self._coming = None if content is None else self._message_of(step, event, content)
         record = self._record(step, event, content)
         if record is not None:
             await self.engine.journal.append(self.id, self.core.epoch, self.seq + 1, encode_record(record))
             self.seq += 1
             self.journaled = step.core
         self._accept(step, event, content)
+        if record is not None:
+            self._take_told(record.told)
         self._perform(step, event)
 
     def _record(self, step: CoreStep, event: ev.TypedEvent, content: Content | None) -> Record | None:
@@ -333,12 +338,12 @@ class ThreadRuntime:
         if step.core is self.core or (step.core == self.core and not step.effects and not odd and content is None):
             return None
         record = record_of(self.journaled, step, event, self.engine.clock.wall())
-        if content is not None:
-            message_id: str = getattr(event, "id")  # noqa: B009  every event that carries content has an id
-            record.messages[message_id] = Message(message_id, content, step.core.rows[-1]).content_record()
+        if content is not None and self._coming is not None:
+            record.messages[self._coming.id] = content.record()
         for effect in step.effects:
-            if isinstance(effect, fx.WriteFence) and effect.id in self.messages:
-                self.messages[effect.id].position = self.engine.position(self.id)
+            fenced = self._message(effect.id) if isinstance(effect, fx.WriteFence) else None
+            if fenced is not None:
+                fenced.position = self.engine.position(self.id)
         for move in step.moves:
             if move.machine == "follow_up" and move.source != move.target:
                 record.told[move.id] = self._told(step, move.id, event, move.why)
@@ -348,18 +353,27 @@ class ThreadRuntime:
         row = step.core.row(message_id)
         if row is None:
             return {}
-        message = self.messages.get(message_id) or Message(message_id, Content(""), row)
-        message.evidence = _words.evidence(row, event)
-        message.reason = _words.reason(row, event, why)
+        # On a copy: nobody may see the evidence of a step that is not durable yet.
+        told = Message(message_id, Content(""), row)
+        known = self._message(message_id)
+        if known is not None:
+            told.logical, told.position = known.logical, known.position
+        told.evidence = _words.evidence(row, event)
+        told.reason = _words.reason(row, event, why)
         if row.turn_id:
-            message.logical = self.logical_of.get(row.turn_id, message.logical)
-        return message.told_record()
+            told.logical = self.logical_of.get(row.turn_id, told.logical)
+        return told.told_record()
+
+    def _take_told(self, told: dict[str, dict[str, Any]]) -> None:
+        for message_id, words in told.items():
+            if message_id in self.messages:
+                self.messages[message_id].take_told(words)
 
     def _accept(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
         """Make the step the truth in memory, and tell everybody who watches."""
         before, self.core = self.core, step.core
-        if content is not None:
-            self._accept_content(getattr(event, "id"), content, step)  # noqa: B009  it has an id, see _record
+        if content is not None and self._coming is not None:
+            self._accept_content(self._coming, content)
         if step.core.rows is not before.rows:
             for row in step.core.rows:
                 message = self.messages.get(row.id)
@@ -380,17 +394,23 @@ class ThreadRuntime:
         if len(self.logical_of) > TURNS_KEPT:
             self.logical_of.pop(next(iter(self.logical_of)))
 
-    def _accept_content(self, message_id: str, content: Content, step: CoreStep) -> None:
+    def _message_of(self, step: CoreStep, event: ev.TypedEvent, content: Content) -> Message:
+        """Give the message that a command brings or changes; a new one is known only once its step is journaled."""
+        message_id: str = getattr(event, "id")  # noqa: B009  every event that carries content has an id
         row = step.core.row(message_id)
         assert row is not None  # noqa: S101  its own step just made or kept it
-        message = self.messages.get(message_id)
-        if message is None:
-            message = self.messages[message_id] = Message(message_id, content, row)
+        return self.messages.get(message_id) or Message(message_id, content, row)
+
+    def _message(self, message_id: str) -> Message | None:
+        coming = self._coming
+        return coming if coming is not None and coming.id == message_id else self.messages.get(message_id)
+
+    def _accept_content(self, message: Message, content: Content) -> None:
+        if message.id not in self.messages:
+            self.messages[message.id] = message
             if content.expires_in is not None:
-                self.arm(("expire", message_id), content.expires_in, ev.Expire(message_id))
+                self.arm(("expire", message.id), content.expires_in, ev.Expire(message.id))
         message.content = content
-        told = next((m for m in reversed(step.moves) if m.id == message_id), None)
-        message.reason = told.why if told is not None else message.reason
 
     def _log_moves(self, step: CoreStep) -> None:
         for move in step.moves:
@@ -485,7 +505,7 @@ class ThreadRuntime:
         try:
             connection.send(self.id, outgoing)
         except TransportClosed as error:
-            self.put(ev.SendRefused(granted.id, granted.attempt, 0, f"no byte was written: {error}"))
+            self.put(ev.SendRefused(granted.id, granted.attempt, 0, f"{UNWRITTEN}: {error}"))
             return
         lost = ev.AnswerLost(granted.id, granted.attempt, "no answer in time")
         self.arm(("answer", granted.id), self.engine.policy.timeouts.answer, lost)

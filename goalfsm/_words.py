@@ -22,8 +22,15 @@ def evidence(row: FollowUp, event: Any) -> str:
     if row.state == "delivered":
         return _delivered(row, event)
     if row.state in ("requeued", "discarded"):
+        if _unwritten(event):
+            return f"zero_bytes: {event.message}"
         return _proof(row.proof, getattr(event, "message", ""))
     return ""
+
+
+def _unwritten(event: Any) -> bool:
+    """Tell a refusal that is nobody's answer (code 0): the message never left this side."""
+    return bool(event.name == "send_refused" and event.code == 0)
 
 
 def _proof(proof: str, words: str) -> str:
@@ -53,6 +60,8 @@ def reason(row: FollowUp, event: Any, why: str) -> str:
     if row.state == "held":
         return f"held: {row.reason}" if row.reason else "held"
     if row.state == "requeued":
+        if _unwritten(event):
+            return f"not delivered: {words}"
         if row.proof == "refusal" and words:
             return f"the provider refused it: {words}"
         return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
@@ -73,6 +82,9 @@ _GOAL_UNKNOWN = "waits: the goal's status is not known"
 _DOUBTS = {
     "send_ok": "the provider took it, but its turn had ended without showing it",
     "turn_over": "the provider took it, but its turn ended without showing it",
+    "turn_completed": "its turn ended without showing it",
+    "turn_failed": "its turn failed before showing it",
+    "turn_interrupted": "its turn was interrupted before showing it",
     "answer_lost": "the answer to the send never came",
     "transport_lost": "the connection ended while it was on its way",
     "restarted": "this process ended while it was on its way",
@@ -122,8 +134,8 @@ def waiting(core: ThreadCore, row: FollowUp) -> str:
         return "waits for the next turn of the running goal" if known else _GOAL_UNKNOWN
     causes = (
         (not core.recon, "waits: the thread has to be read back first"),
+        (core.goal.state == "unknown" and core.turn.state != "running", _GOAL_UNKNOWN),
         (live(core), "waits for the running operation"),
-        (core.goal.state == "unknown", _GOAL_UNKNOWN),
         (core.turn.state == "running", "waits for the running turn to end"),
         (True, "waits for the messages before it"),
     )

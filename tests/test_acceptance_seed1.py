@@ -42,6 +42,16 @@ def last(*steps):
     return turn(*steps, complete_goal())
 
 
+def in_order(words, *wanted):
+    """Whether these words came, and no others, in this order; those of a set in any."""
+    rest = list(words)
+    for part in wanted:
+        part = part if isinstance(part, set) else {part}
+        came, rest = rest[: len(part)], rest[len(part) :]
+        assert set(came) == part, f"{came} instead of {part} in {words}"
+    return not rest
+
+
 async def ended(goal):
     result = await goal.result()
     assert (result.status, result.id) == (ResultStatus.COMPLETED, goal.id)
@@ -65,9 +75,10 @@ async def test_t01_initial_goal_turn_with_runtime_authority_steers_same_run_once
             double.release("go")
             await ended(goal)
             await tape.has("turn/completed")
-        assert tape.words() == [
-            "turn/started", "before", "user:check the docs too", "follow_up/delivered", "after", "turn/completed",
-        ]  # fmt: skip
+        assert in_order(
+            tape.words(),
+            "turn/started", "before", {"user:check the docs too", "follow_up/delivered"}, "after", "turn/completed",
+        )  # fmt: skip
         assert goal.meta == AUTHORITY
         assert acts(double) == [*GOAL, "turn/steer"]
         assert [p["expectedTurnId"] for p in steers(double, "m1")] == [goal.id]
@@ -361,10 +372,11 @@ async def test_t10_ack_boundary_retains_already_started_next_turn_without_losing
             double.release("two")
             await ended(goal)
             await tape.has("turn/completed")
-        assert tape.words() == [
-            "turn/started", "user:to the first turn", "follow_up/delivered", "progress",
-            "user:to the second turn", "follow_up/delivered", "more", "turn/completed",
-        ]  # fmt: skip
+        assert in_order(
+            tape.words(),
+            "turn/started", {"user:to the first turn", "follow_up/delivered"}, "progress",
+            {"user:to the second turn", "follow_up/delivered"}, "more", "turn/completed",
+        )  # fmt: skip
         told = [e.physical_turn_id for e in tape.events if e.params.get("turnId") and e.physical_turn_id != goal.id]
         assert set(told) == {second_turn}
         assert {e.params["turnId"] for e in tape.events if e.params.get("turnId")} == {goal.id}
@@ -432,14 +444,15 @@ async def test_t11_cancel_during_accepted_handoff_settles_by_evidence_without_re
     double = make_double(
         turn(gate("one")), turn(start_gate="never"), faults=(held, *faults_of(shown, readable))
     )
-    async with on(double) as engine:
+    async with on(double, soon() if readable else soon(read_back=0.3)) as engine:
         thread = await engine.start_thread()
         goal = await thread.start_goal("x", meta=AUTHORITY)
         runner = asyncio.create_task(goal.result())
         message = await thread.submit("accepted", id="m1")
         await state(message, "acknowledged")
         waiter = asyncio.create_task(message.settled())
-        await taken(double, engine, thread)
+        if shown:
+            await until_shown(double, engine, thread, "accepted")
         double.release("one")
         await until(goal, lambda: goal.state == "gap")
         assert message.state == "uncertain"
@@ -455,14 +468,6 @@ async def test_t11_cancel_during_accepted_handoff_settles_by_evidence_without_re
         assert [handle.id for handle in thread.follow_ups()] == ([] if fate == "delivered" else ["m1"])
         assert message.position == (0 if fate == "requeued" else None)
         assert (double.writes("m1"), double.requests("turn/start"), pauses(double)) == (1, 0, 1)
-
-
-async def taken(double, engine, thread):
-    """The steer has left the server's memory, for the model or for nowhere: its turn may end now."""
-    with anyio.fail_after(5):
-        while double.disk().counts.get("echo m1", 0) < 1:
-            await engine.connection.get_goal(thread.id)
-    # The script takes it a moment (echo) later; a turn that ends before that would say one thing more.
 
 
 @FATES

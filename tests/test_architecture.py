@@ -14,19 +14,22 @@ PACKAGE = Path(goalfsm.__file__).parent
 # Lower layers first. A module imports only from layers before its own, or from its own.
 LAYERS = [
     ["_errors", "events", "effects", "_lines", "_ir"],
-    ["_draft", "_read", "_check", "_spec", "_kernel"],
+    ["_draft", "_pictured", "_read", "_check", "_spec", "_kernel"],
+    ["_diagram_text", "_render_mermaid", "_render_dot", "_render_table", "_picture"],
     ["_guards", "_machines", "_builtin", "_states"],
     ["_core", "_effecting", "_routing", "_compose"],
-    ["_values", "_adapter", "_clock", "_log", "_journal", "_sqlite_file", "_sqlite_writer", "_sqlite", "_fold"],
+    ["_values", "_adapter", "_clock", "_log", "_journal_protocol", "_journal", "_sqlite_schema",
+     "_sqlite_file", "_sqlite_rows", "_sqlite_tables", "_sqlite_writer", "_sqlite", "_sqlite_reader", "_fold"],
     ["_message", "_words", "_run", "_timers", "_performing"],
     ["_thread", "_stopping", "_cancelling", "_recovery", "_handles", "_engine"],
     ["_sync", "interop"],
     ["adapters"],
     ["_recording", "_observed", "_observed_message", "_replay_report", "_replay", "_shown"],
+    ["diagrams", "_generated"],
     ["testing"],
     ["cli", "__main__"],
 ]
-PURE = [name for layer in LAYERS[:4] for name in layer]
+PURE = [name for layer in LAYERS[:5] for name in layer]
 IMPURE = {
     "time", "uuid", "random", "threading", "asyncio", "anyio", "sqlite3", "logging", "structlog", "os", "socket",
     "subprocess", "datetime", "secrets", "queue", "concurrent",

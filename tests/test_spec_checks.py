@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalfsm import _check, _draft, _read
+from goalfsm import _check, _draft, _pictured, _read
 from goalfsm._builtin import builtin_names, spec_path
 from goalfsm._check import check_spec, check_specs
 from goalfsm._errors import SpecError
@@ -63,6 +63,9 @@ GF122 GF122.toml:19: row 2: clears 'force', which no row writes
 GF123 GF123.toml:10: event 'push': field 'state' has a reserved name
 GF123 GF123.toml:11: event 'slam it' is not a plain name (letters, digits, underscores)
 GF123 GF123.toml:19: row 2: guard 'a > 1' is not a plain name (letters, digits, underscores)
+GF124 GF124.toml:26: picture: path: no row goes from 'open' to 'open'
+GF105 GF124.toml:27: picture: unknown state 'opne'; did you mean 'open'?
+GF124 GF124.toml:29: picture: arrow 2: no row goes from 'shut' to 'shut'
 """.splitlines()
 
 
@@ -79,7 +82,7 @@ def test_a_bad_spec_is_reported_with_code_file_line_and_names(code):
 
 
 def test_every_code_that_the_checks_can_give_has_a_bad_file():
-    sources = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (_check, _draft, _read))
+    sources = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (_check, _draft, _pictured, _read))
     assert set(re.findall(r"GF1\d\d", sources)) == {path.stem for path in BAD.glob("*.toml")}
 
 

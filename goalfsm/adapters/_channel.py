@@ -88,6 +88,7 @@ class Channel:
         self._last_id = 0
         self._waiters: set[_Waiter] = set()
         self.ended: str | None = None
+        self.over = anyio.Event()
 
     def feed(self, line: bytes) -> None:
         """Take one incoming line; never raises."""
@@ -126,6 +127,7 @@ class Channel:
         if self.ended is not None:
             return False
         self.ended = reason
+        self.over.set()
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             waiter.abandon(reason)

@@ -94,6 +94,11 @@ class RpcConnection:
             self._channel.write({"method": "initialized"})
         except ProviderRefused as refused:
             raise TransportClosed(f"the server refused initialize: {refused.message}") from None
+        except TransportClosed as closed:
+            # Its input may be shut a moment before its end is seen, and only that says why it ended.
+            with anyio.move_on_after(self._policy.timeouts.call):
+                await self._channel.over.wait()
+            raise TransportClosed(self._channel.ended or str(closed)) from None
         agent = answer.get("userAgent")
         self._capabilities = attrs.evolve(
             Capabilities(experimental=True), server=agent if isinstance(agent, str) else ""

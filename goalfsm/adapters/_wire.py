@@ -13,7 +13,7 @@ import msgspec
 
 from goalfsm import events as ev
 from goalfsm._adapter import Notification, NotificationKind
-from goalfsm._values import TokenCounts, Usage
+from goalfsm._values import GoalStatus, TokenCounts, Usage
 from goalfsm.adapters._answers import meaning, pending_for, rpc_error
 from goalfsm.adapters._heard import (
     Answered,
@@ -203,8 +203,10 @@ class Mapper:
     def _goal_updated(self, method: str, params: dict[str, Any], _stamp: Any) -> list[Heard]:
         told = msgspec.convert(params, _GoalParams)
         view = None if told.goal is None else goal_view(told.goal)
-        turn = text_of(params.get("turnId"))
-        return [*goal_heard(told.thread_id, view), Noted(told.thread_id, Notification(method, params, turn))]
+        turn, odd = text_of(params.get("turnId")), list[Heard]()
+        if view is not None and view.status is GoalStatus.UNKNOWN:
+            odd.append(Odd(told.thread_id, "unknown_status", f"goal status {brief(view.raw_status)}"))
+        return [*odd, *goal_heard(told.thread_id, view), Noted(told.thread_id, Notification(method, params, turn))]
 
     def _goal_cleared(self, method: str, params: dict[str, Any], _stamp: Any) -> list[Heard]:
         thread = msgspec.convert(params, _ThreadParams).thread_id

@@ -22,9 +22,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("goalfsm.cli._demo:demo", "A whole goal with follow-ups, a gap, a stop and a lost answer, simulated."),
     "run": ("goalfsm.cli._run:run", "Run a real goal; type follow-ups while it runs."),
     "check": ("goalfsm.cli._specs:check", "List every static problem of a spec, with codes and lines."),
+    "diagram": ("goalfsm.cli._diagram:diagram", "Draw a machine as Mermaid, DOT, SVG, PNG or Markdown tables."),
     "next": ("goalfsm.cli._specs:next_", "Show what each event would do in a state."),
     "simulate": ("goalfsm.cli._specs:simulate", "Let events happen to a machine, step by step."),
     "replay": ("goalfsm.cli._replay:replay", "Tell the fate of every message in recorded traffic."),
+    "gen": ("goalfsm.cli._gen:gen", "Write the generated diagrams and tables, or verify them."),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,12 +10,12 @@ from typing import TYPE_CHECKING
 from goalfsm.cli import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
 __all__ = ["count", "data_console", "fates_table", "first_words",
- "is_terminal", "labelled", "numbered", "style_of", "talk_console", "told"]
+ "is_terminal", "labelled", "numbered", "style_of", "talk_console", "told", "verdict"]
 
 FAILED_STYLE = "red"
 _OPEN_STYLE = "cyan"
@@ -29,16 +30,11 @@ _STYLES = {
     "interrupted": "yellow",
     "failed": FAILED_STYLE,
 }
-_HINTS = {
-    "queued": "kept; it goes when its turn comes",
-    "admitted": "handed to the running goal",
-    "delivering": "written to the provider; no answer yet",
-    "acknowledged": "the provider says ok: it is in its memory, which proves nothing yet",
-    "discarded": "dropped; it will not be sent",
-    "expired": "it waited too long and was dropped",
-}
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_ID_SHOWN = 6
 _PIPE_WIDTH = 10_000
-_WORDS_SHOWN = 48
+_MARGIN = 9
+_WORDS_SHOWN = 28
 
 
 def style_of(state: str) -> str:
@@ -73,15 +69,22 @@ def _console(*, stderr: bool) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, soft_wrap=False)
 
 
-def fates_table(heads: Sequence[str], rows: Iterable[Sequence[str]], fate_at: int) -> Table:
-    """Make a table of messages; the cell `fate_at` of each row is the state that colours it."""
+def fates_table(heads: Sequence[str], rows: Iterable[Sequence[str]], fate_at: int, *, whole: int = 0) -> Table:
+    """Make a table of messages.
+
+    Args:
+        heads: the columns' heads.
+        rows: their cells.
+        fate_at: the cell of each row that is the state and colours it.
+        whole: how many columns, from the left, are never wrapped.
+    """
     from rich import box  # noqa: PLC0415  not needed for --json
     from rich.table import Table  # noqa: PLC0415  as above
     from rich.text import Text  # noqa: PLC0415  as above
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", no_wrap=number == fate_at)
+        table.add_column(head, overflow="fold", no_wrap=number == fate_at or number < whole)
     for row in rows:
         cells = [Text(printable(cell)) for cell in row]
         cells[fate_at].stylize(style_of(row[fate_at]))
@@ -89,32 +92,44 @@ def fates_table(heads: Sequence[str], rows: Iterable[Sequence[str]], fate_at: in
     return table
 
 
-def told(message_id: str, state: str, evidence: str, reason: str, turns: Mapping[str, int]) -> Text:
+def told(message_id: str, state: str, evidence: str, reason: str, turns: Mapping[str, int]) -> RenderableType:
     """Say in one line where a message is now, and by what evidence."""
     from rich.text import Text  # noqa: PLC0415  not needed for --json
 
-    why = evidence if state == "delivered" else "; ".join(filter(None, (evidence, reason)))
-    return labelled(printable(message_id), Text.assemble((f"{state:<13}", style_of(state)), numbered(_HINTS.get(state, why), turns)))
+    fate = Text.assemble((f"{state:<13}", style_of(state)), numbered(evidence or reason, turns))
+    return labelled(message_id, fate)
 
 
-def labelled(label: str, text: Text | str, style: str = "bold") -> Text:
-    """Put a label into the left margin of a line."""
-    from rich.text import Text  # noqa: PLC0415  not needed for --json
+def labelled(label: str, text: Text | str = "", style: str = "") -> RenderableType:
+    """Put a label into the left margin of a text; what does not fit on one line stays right of the margin."""
+    from rich.table import Table  # noqa: PLC0415  not needed for --json
+    from rich.text import Text  # noqa: PLC0415  as above
 
-    return Text.assemble((f"{label:<8} ", style), text)
+    if not text:
+        return Text(printable(label), style=style or "bold")
+    line = Table.grid()
+    line.add_column(width=_MARGIN, no_wrap=True, style="bold")
+    line.add_column(overflow="fold")
+    line.add_row(Text(printable(label)), Text(text) if isinstance(text, str) else text, style=style)
+    return line
 
 
 def numbered(text: str, turns: Mapping[str, int]) -> str:
-    """Say `turn 2` where a text for machines names a turn by its id."""
+    """Make a text that names turns and items by their ids readable: turns get their number, other ids are cut."""
     for turn_id, number in turns.items():
         text = text.replace(turn_id, str(number))
-    return printable(text)
+    return printable(_UUID.sub(lambda found: f"..{found[0][-_ID_SHOWN:]}", text))
 
 
 def first_words(text: str, limit: int = _WORDS_SHOWN) -> str:
     """Give the beginning of a text on one line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+def verdict(delivered: int, returned: int, total: int) -> str:
+    """Sum up the fates of some messages."""
+    return f"{count(total, 'message')}: {delivered} delivered, {returned} returned with proof"
 
 
 def count(number: int, word: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -12,6 +11,7 @@ from goalfsm._recording import NotATrace
 from goalfsm._replay import replay as replay_traffic
 from goalfsm._replay_report import Report, ThreadReport
 from goalfsm.cli import Failure, printable
+from goalfsm.cli._render import data_console, fates_table, verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-_STYLES = {"delivered": "green", "requeued": "yellow", "uncertain": "bold red"}
-_OPEN_STYLE = "magenta"
 _KINDS = {
     "doubled": "was shown twice: two items of the thread carry this client id",
     "evidence_against_proof": "was shown after it had been proven not delivered",
@@ -72,10 +70,7 @@ def _warn(warnings: tuple[str, ...]) -> None:
 
 
 def _print_report(report: Report) -> None:
-    from rich.console import Console  # noqa: PLC0415  not needed for --json
-
-    # In a pipe nothing may be wrapped: ids have to stay whole for grep.
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000)
+    console = data_console()
     for thread in report.threads:
         _print_thread(console, thread)
     console.print(_verdict(report), style="green" if report.is_clean else "bold red")
@@ -97,18 +92,8 @@ def _print_thread(console: Console, thread: ThreadReport) -> None:
 
 
 def _table(thread: ThreadReport) -> Table:
-    from rich import box  # noqa: PLC0415  not needed for --json
-    from rich.table import Table  # noqa: PLC0415  as above
-    from rich.text import Text  # noqa: PLC0415  as above
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("message", "fate", "turn", "evidence", "reason"):
-        table.add_column(head, overflow="fold")
-    for fate in thread.follow_ups:
-        cells = [Text(printable(cell)) for cell in (fate.id, fate.state, fate.turn_id, fate.evidence, fate.reason)]
-        cells[1].stylize(_STYLES.get(fate.state, _OPEN_STYLE))
-        table.add_row(*cells)
-    return table
+    rows = [(fate.id, fate.state, fate.turn_id, fate.evidence, fate.reason) for fate in thread.follow_ups]
+    return fates_table(("message", "fate", "turn", "evidence", "reason"), rows, 1)
 
 
 def _verdict(report: Report) -> str:
@@ -126,11 +111,10 @@ def _verdict(report: Report) -> str:
     ]
     delivered = sum(fate.state == "delivered" for fate in fates)
     returned = sum(fate.is_proven for fate in fates) - delivered
-    total = f"{len(fates)} message{'' if len(fates) == 1 else 's'}"
-    proven = f"{delivered} delivered, {returned} returned with proof"
+    proven = verdict(delivered, returned, len(fates))
     if report.is_clean:
-        return f"{total}: {proven}; every fate is proven."
-    return f"{total}: {proven}; but {', '.join(filter(None, bad))}."
+        return f"{proven}; every fate is proven."
+    return f"{proven}; but {', '.join(filter(None, bad))}."
 
 
 def _count(number: int, word: str) -> str:

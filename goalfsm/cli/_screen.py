@@ -48,11 +48,16 @@ class Screen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Let the redrawn lines vanish; from now on lines are only appended. Idempotent."""
         for speaker in list(self._speaking):
             self.end_of_speech(speaker)
         if self._live is not None:
             self._live.update(Text(""), refresh=False)
             self._live.stop()
+            self._live = None
 
     @property
     def is_live(self) -> bool:
@@ -67,7 +72,7 @@ class Screen:
     def refresh(self) -> None:
         """Draw the lines below anew."""
         if self._live is not None:
-            parts = [labelled("", Text(tail)) for speech in self._speaking.values() if (tail := _tail(speech))]
+            parts = [labelled("", tail) for speech in self._speaking.values() if (tail := _tail(speech))]
             if self._below is not None:
                 parts.append(self._below())  # type: ignore[arg-type]  any renderable will do
             self._live.update(Group(*parts), refresh=True)
@@ -91,7 +96,7 @@ class Screen:
         self.refresh()
 
     def _said(self, text: str) -> None:
-        self.console.print(labelled("", Text(printable(text))))
+        self.console.print(labelled("", printable(text.expandtabs(4))))
 
 
 def _tail(text: str) -> str:

@@ -9,7 +9,7 @@ import anyio
 from goalfsm._handles import FollowUpHandle, GoalHandle, Thread
 from goalfsm._values import Outcome
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "first_error"]
 
 # A lost answer is decided within this time of its turn's end (surface 20).
 _DECIDED_SECONDS = 20.0
@@ -23,8 +23,12 @@ class Watch:
     Args:
         thread: the thread.
         on_message: called with each message that changed.
-        on_turn: called with the number of each physical turn, from 1, once.
+        on_turn: called with number (from 1) and id of each physical turn, once.
         on_run: called with each logical turn, once.
+
+    Attributes:
+        turns: number of each physical turn by its id.
+        last_goal_state: the last state of the goal that was known.
     """
 
     def __init__(
@@ -32,7 +36,7 @@ class Watch:
         thread: Thread,
         *,
         on_message: Callable[[FollowUpHandle], None],
-        on_turn: Callable[[int], None],
+        on_turn: Callable[[int, str], None],
         on_run: Callable[[GoalHandle], None],
     ) -> None:
         self._thread = thread
@@ -41,6 +45,7 @@ class Watch:
         self._seen: dict[str, tuple[str, str]] = {}
         self._last_run: object = None
         self.turns: dict[str, int] = {}
+        self.last_goal_state = "unknown"
 
     async def follow(self) -> None:
         """Look for ever; cancel to end."""
@@ -54,11 +59,13 @@ class Watch:
         if run is not None and run is not self._last_run and run.started.is_set():
             self._last_run = run
             self._on_run(GoalHandle(self._runtime, run))
+        if self.goal_state != "unknown":
+            self.last_goal_state = self.goal_state
         turn = self._runtime.core.turn
         for turn_id in (*(run.turns if run is not None else ()), turn.turn_id if turn.state == "running" else ""):
             if turn_id and turn_id not in self.turns:
                 self.turns[turn_id] = len(self.turns) + 1
-                self._on_turn(self.turns[turn_id])
+                self._on_turn(self.turns[turn_id], turn_id)
         for message in self._thread.follow_ups(all=True):
             now = (message.state, message.evidence)
             if self._seen.get(message.id) != now:
@@ -94,17 +101,28 @@ class Watch:
             await self._runtime.changed.wait()
 
     async def until_still(self) -> None:
-        """Wait until nothing runs and no message is on its way; what nothing more will be learned of is left as it is."""
+        """Wait until nothing runs and no message is on its way; what nothing more will be learned of stays as it is."""
         while True:
-            await self.until(self._runtime.quiet)
+            await self.until(self._is_still)
             with anyio.move_on_after(_DECIDED_SECONDS) as limit:
-                await self.until(lambda: not self._runtime.quiet() or not any(map(self._moves, self._messages())))
-            if limit.cancelled_caught or self._runtime.quiet():
+                await self.until(lambda: not self._is_still() or not any(map(self._moves, self._thread.follow_ups())))
+            if limit.cancelled_caught or self._is_still():
                 return
 
-    def _messages(self) -> list[FollowUpHandle]:
-        return self._thread.follow_ups()
+    def _is_still(self) -> bool:
+        return self._runtime.quiet() or self._is_cut_off()
+
+    def _is_cut_off(self) -> bool:
+        runtime = self._runtime
+        return runtime.engine.connection is None or runtime.stale is not None or runtime.broken is not None
 
     def _moves(self, message: FollowUpHandle) -> bool:
         looking = message._message.looking  # noqa: SLF001  see above
-        return message.state not in ("requeued", "held", "uncertain") or looking
+        return not self._is_cut_off() and (message.state not in ("requeued", "held", "uncertain") or looking)
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Give what a person can be told: the first error, free of a task group's wrapping."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

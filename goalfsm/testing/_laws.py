@@ -390,7 +390,7 @@ def unsettled(world: World) -> str:
     """Say what is still open in a world in which nothing more happens by itself, or give an empty string.
 
     P2, P12: everything is settled or waits for a person, and says so. A start whose answer never came, a failed
-    read-back and a turn whose end was only inferred may stay uncertain.
+    read-back and a turn whose end was lost or only inferred may stay uncertain.
     """
     core: Any = world.core
     if not core.recon:
@@ -404,11 +404,11 @@ def unsettled(world: World) -> str:
             return f"{row.id} is uncertain though it can be read back"
     if free_thread(core) and any(row.state == "queued" for row in core.rows):
         return "the queue does not go on"
-    if core.turn.state == "running" and not world.provider.turn:
+    if core.turn.state == "running" and not world.provider.turn and not world.books.end_lost:
         return f"turn {core.turn.turn_id} runs for ever"
     return ""
 
 
 def _explained(world: World, row: Any) -> bool:
     unknown_start = not row.turn_id and row.gen == world.core.gen
-    return unknown_start or row.turn_id in world.core.gone or row.id in world.books.unread
+    return unknown_start or world.books.end_lost or row.turn_id in world.core.gone or row.id in world.books.unread

@@ -34,7 +34,10 @@ def moves(world: World) -> list[Move]:
     Clocks of last resort (silence) run only where nothing else would ever happen.
     """
     by_itself = list(free(world)) or list(last_resort(world))
-    return [*by_itself, *_people(world), *(move for move in faults(world) if world.left(move[0]))]
+    left = {name for name, count in world.budget if count}
+    if not left:
+        return by_itself
+    return [*by_itself, *_people(world), *(move for move in faults(world) if move[0] in left)]
 
 
 # -- by itself ----------------------------------------------------------------------------------------------------------------
@@ -129,10 +132,6 @@ def commands(world: World) -> Iterator[TypedEvent]:
 
 def _people(world: World) -> Iterator[Move]:
     limited = {name for name, left in world.budget if left}
-    if not limited:
-        return
-    if "*" in limited:
-        limited |= {command.name for command in commands(world)} - dict(world.budget).keys()
     for command in commands(world):
         if command.name in limited and world.core.handle(command).rejected is None:
             yield ("ask", command)
@@ -250,7 +249,8 @@ def _process(world: World, *, how: str = "") -> World:
     request, rest = world.pipe[0], world.pipe[1:]
     world = _replace(world, pipe=rest)
     if how == "refuse":
-        return _put(world, (world.provider, (refusal(request),)))
+        waited_for = request.call or request.kind in ("steer", "start", "read")
+        return _put(world, (world.provider, (refusal(request),) if waited_for else ()))
     before = world.wire
     world = _put(world, answer(world.provider, request))
     answers = [event for event in world.wire[len(before) :] if _answers(request, event)]
@@ -337,6 +337,10 @@ def _drop(world: World) -> World:
     return _replace(world, wire=world.wire[1:])
 
 
+def _drop_end(world: World) -> World:
+    return _replace(_drop(world), books=_replace(world.books, end_lost=True))
+
+
 def _slow(world: World) -> World:
     return _replace(world, wire=world.wire[1:], late=(*world.late, world.wire[0]))
 
@@ -387,7 +391,7 @@ _MAKERS: Final[dict[str, Any]] = {
     "refuse": lambda world: _process(world, how="refuse"),
     "repeat": _repeat,
     "drop_echo": _drop,
-    "drop_end": _drop,
+    "drop_end": _drop_end,
     "slow_echo": _slow,
     "slow_start": _slow,
     "death": _death,

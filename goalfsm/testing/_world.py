@@ -41,6 +41,7 @@ class Books(msgspec.Struct, frozen=True, gc=False):
         fenced: messages that a stop was committed over since they were admitted.
         granted: (message, last attempt whose bytes were granted).
         unread: messages whose read-back failed.
+        end_lost: whether the end of a turn was lost on the wire.
         route: the operation that holds the thread's route, or 0.
         started: whether the last operation's start was told.
         completed: whether its end was told.
@@ -52,6 +53,7 @@ class Books(msgspec.Struct, frozen=True, gc=False):
     fenced: frozenset[str] = frozenset()
     granted: tuple[tuple[str, int], ...] = ()
     unread: frozenset[str] = frozenset()
+    end_lost: bool = False
     route: int = 0
     started: bool = False
     completed: bool = False
@@ -86,11 +88,6 @@ class World(msgspec.Struct, frozen=True, gc=False):
     server: Literal["up", "dying", "dead"] = "up"
     books: Books = Books()
     budget: tuple[tuple[str, int], ...] = ()
-
-    def left(self, what: str) -> int:
-        """How often something limited may still happen; `*` stands for everything else."""
-        budget = dict(self.budget)
-        return budget.get(what, budget.get("*", 0))
 
     def spent(self, what: str) -> World:
         """The same world with one less of it."""
@@ -160,14 +157,16 @@ def begin(
 def tell(world: World, event: TypedEvent) -> Happened:
     """Let the core handle one event, and take its effects down as work or into the books."""
     step = world.core.handle(event)
-    todo = world.todo
+    todo, late = world.todo, world.late
     if event.name == "transport_lost":
+        # Nothing more is heard or asked on a connection that is gone.
+        late = ()
         todo = tuple(effect for effect in todo if not isinstance(effect, CALLS))
     fresh = [effect for effect in step.effects if isinstance(effect, WORK) and effect not in todo]
     todo = tuple(effect for effect in todo if not _disarmed(effect, step.core)) + tuple(dict.fromkeys(fresh))
     call = getattr(event, "call", 0)
     owed = () if event.name == "transport_lost" else tuple(number for number in world.owed if number != call)
-    after = _replace(world, core=step.core, todo=todo, owed=owed, books=_audit(world, event, step))
+    after = _replace(world, core=step.core, todo=todo, late=late, owed=owed, books=_audit(world, event, step))
     for effect in step.effects:
         if isinstance(effect, fx.WriteBytes):
             request = Request(effect.route, id=effect.id, attempt=effect.attempt, turn_id=effect.turn_id, gen=world.gen)

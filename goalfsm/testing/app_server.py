@@ -36,7 +36,12 @@ _CHUNK = 65_536
 
 
 def write_double(
-    path_dir: Path, script: Script | None = None, faults: Sequence[Fault] = (), *, control: int | None = None
+    path_dir: Path,
+    script: Script | None = None,
+    faults: Sequence[Fault] = (),
+    *,
+    control: int | None = None,
+    watched: bool = False,
 ) -> Path:
     """Write a scenario and an executable that plays it, whatever its arguments are.
 
@@ -45,6 +50,7 @@ def write_double(
         script: what the server and its model do.
         faults: what goes wrong.
         control: a loopback port on which a test listens for it.
+        watched: whether it reports everything that it reads and writes there, with the machine's monotonic time.
 
     Returns:
         The executable's path.
@@ -56,6 +62,8 @@ def write_double(
     words = [sys.executable, "-m", "goalfsm.testing.app_server", "--scenario", str(scenario), "--home", str(path_dir)]
     if control is not None:
         words += ["--control", str(control)]
+    if watched:
+        words.append("--watched")
     binary = path_dir / "app-server-double"
     binary.write_text(
         "#!/bin/sh\n"
@@ -70,8 +78,10 @@ def write_double(
 class _Process:
     """One process of the double: lines in, lines out, timers and a test's commands in one loop."""
 
-    def __init__(self, scenario: Scenario, home: Path, control: socket.socket | None) -> None:
+    def __init__(self, scenario: Scenario, home: Path, control: socket.socket | None, watched: bool = False) -> None:
         self.home = home
+        self.watched = watched
+        self.written: list[bytes] = []
         self.control = control
         self.log = (home / LOG_NAME).open("ab", buffering=0)
         self.logged = 0
@@ -83,6 +93,7 @@ class _Process:
         epoch = time.time() - time.monotonic()
         self.server = ScriptedServer(scenario.script, scenario.faults, epoch=epoch, home=str(home), disk=disk)
         self.server.exited = 0
+        self.shown = len(disk.shown)
         self.waits = selectors.DefaultSelector()
         self.lines = _Lines()
         self.commands = _Lines()
@@ -92,6 +103,7 @@ class _Process:
         """Live until the server ends; give the exit code."""
         self.server.spawn(time.monotonic())
         self.report({"spawned": os.getpid()})
+        self.watch(spawned=os.getpid())
         if "ignore_term" in self.server.ignores:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self.control:
@@ -120,6 +132,8 @@ class _Process:
             if "ignore_eof" not in self.server.ignores:
                 self.server.exit(0)
         for line in self.lines.feed(data):
+            self.collect()
+            self.watch(read=line)
             self.server.receive_line(line, time.monotonic())
         if self.server.deaf:
             self.stop_reading()
@@ -169,7 +183,8 @@ class _Process:
         fresh = [{"received": attrs.asdict(received)} for received in self.server.received[self.logged :]]
         self.logged += len(fresh)
         self.log.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in fresh))
-        lines = self.server.outgoing_lines()
+        self.collect()
+        lines, self.written = self.written, []
         if not (fresh or lines):
             return
         self.save()
@@ -182,6 +197,23 @@ class _Process:
         data = memoryview(b"".join(lines))
         while data:
             data = data[os.write(1, data) :]
+
+    def collect(self) -> None:
+        """Take what the server wrote, and report it in the order in which it happened."""
+        shown = self.server.disk.shown
+        for message in shown[self.shown :]:
+            self.watch(shown=message)
+        self.shown = len(shown)
+        fresh = self.server.outgoing_lines()
+        for line in fresh:
+            self.watch(told=line)
+        self.written += fresh
+
+    def watch(self, **seen: Any) -> None:
+        """Report what was seen, if anybody wants to know."""
+        if self.watched:
+            texts = {key: value.decode(errors="replace") if isinstance(value, bytes) else value for key, value in seen.items()}
+            self.report({"seen": {"at": time.monotonic(), **texts}})
 
     def save(self) -> None:
         """Write the disk so that a kill at any moment leaves a whole one."""
@@ -227,6 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scenario", type=Path, help="JSON file with a script and faults")
     parser.add_argument("--home", type=Path, required=True, help="directory for its disk, its log and its records")
     parser.add_argument("--control", type=int, help="loopback port on which a test listens")
+    parser.add_argument("--watched", action="store_true", help="report everything read and written to the test")
     # The real binary is called with words of its own (`app-server`, `-c key=value`), which change nothing here.
     options, _ = parser.parse_known_args(argv)
     scenario = Scenario.decode(options.scenario.read_bytes()) if options.scenario else Scenario()
@@ -234,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     control = _reach(options.control)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
-        code = _Process(scenario, options.home, control).run()
+        code = _Process(scenario, options.home, control, options.watched).run()
     except BrokenPipeError:
         return 0
     if code < 0:

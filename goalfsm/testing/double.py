@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -34,16 +35,27 @@ class Double:
         path_dir: an empty directory for everything it leaves behind.
         script: what the server and its model do.
         faults: what goes wrong.
+        watch: is called, on a thread of its own, with everything that a process reads, writes and shows its model:
+            `at` (the machine's monotonic time) and one of `read`, `told`, `shown`, `spawned`, `ended`.
 
     Attributes:
         binary: the executable to run as the app-server.
         home: where its disk, its log and the threads' records are.
     """
 
-    def __init__(self, path_dir: Path, script: Script | None = None, faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self,
+        path_dir: Path,
+        script: Script | None = None,
+        faults: Sequence[Fault] = (),
+        *,
+        watch: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         self.home = Path(path_dir)
+        self._watch = watch
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.binary = write_double(self.home, script, faults, control=self._listener.getsockname()[1])
+        port = self._listener.getsockname()[1]
+        self.binary = write_double(self.home, script, faults, control=port, watched=watch is not None)
         self._changed = threading.Condition()
         self._gates: list[str] = []
         self._pids: list[int] = []
@@ -184,12 +196,20 @@ class Double:
         with process, process.makefile("rb") as lines, contextlib.suppress(OSError, ValueError):
             for line in lines:
                 self._note(msgspec.json.decode(line))
+        if self._watch is not None:
+            self._watch({"at": time.monotonic(), "ended": None})
         with self._changed:
             if self._process is process:
                 self._process = None
             self._changed.notify_all()
 
     def _note(self, message: Mapping[str, Any]) -> None:
+        if "seen" in message and self._watch is not None:
+            seen = dict(message["seen"])
+            for way in ("read", "told"):
+                if way in seen:
+                    seen[way] = _value(seen[way])
+            self._watch(seen)
         with self._changed:
             if "spawned" in message:
                 self._pids.append(message["spawned"])
@@ -201,3 +221,10 @@ class Double:
                     key = (entry["method"], client_id)
                     self._received[key] = self._received.get(key, 0) + 1
             self._changed.notify_all()
+
+
+def _value(line: str) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return line

@@ -1,0 +1,56 @@
+"""A machine in Graphviz's language: every row with its guard and effects (decisions 25)."""
+
+from __future__ import annotations
+
+from goalfsm._diagram_text import arrows, dot_text, row_words, wrapped
+from goalfsm._ir import Row, Spec, State
+from goalfsm._render_mermaid import COLOURS, HIGHLIGHT
+
+__all__ = ["dot"]
+
+_WIDTH = 60
+
+
+def dot(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
+    """Draw a machine in DOT.
+
+    Args:
+        spec: the machine.
+        highlight: a state to be painted in a signal colour.
+        ignored: draw the ignore rows too.
+
+    Returns:
+        The text of the graph, ending in a newline.
+    """
+    lines = [
+        f"digraph {dot_text(spec.machine)} {{",
+        f'  graph [label={dot_text(spec.machine)}, labelloc="t", bgcolor="white", fontname="Helvetica,Arial,sans-serif"];',
+        '  node [shape="box", style="rounded,filled", fontname="Helvetica,Arial,sans-serif"];',
+        '  edge [fontname="Helvetica,Arial,sans-serif", fontsize="10"];',
+        '  "->" [shape="point", width="0.15", label="", style="filled"];',
+    ]
+    found = list(arrows(spec, ignored=ignored))
+    inside = {source: rows for source, target, rows in found if target is None}
+    lines += [_node(state, inside.get(state.name, []), highlight=highlight) for state in spec.states.values()]
+    if spec.initial in spec.states:
+        lines.append(f'  "->" -> {dot_text(spec.initial)};')
+    lines += [
+        f'  {dot_text(source)} -> {dot_text(target)} [label="{_words(rows)}"];'
+        for source, target, rows in found
+        if target is not None
+    ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _words(rows: list[Row]) -> str:
+    # Each line ends in \\l: Graphviz sets it to the left.
+    return "".join(dot_text(line)[1:-1] + "\\l" for line in wrapped(map(row_words, rows), _WIDTH))
+
+
+def _node(state: State, inside: list[Row], *, highlight: str) -> str:
+    fill, stroke, text = HIGHLIGHT if state.name == highlight else COLOURS[state.kind]
+    width = "4" if state.name == highlight else "1"
+    double = ', peripheries="2"' if state.kind == "final" else ""
+    paint = f'fillcolor="{fill}", color="{stroke}", fontcolor="{text}", penwidth="{width}"'
+    label = dot_text(state.name)[1:-1] + ("\\n" + _words(inside) if inside else "")
+    return f'  {dot_text(state.name)} [label="{label}", {paint}{double}];'
