@@ -1,21 +1,23 @@
-"""Commits per second of the journal beside raw SQLite at the same durability, in one run: quote the ratios.
+"""Commits per second of the journal beside raw SQLite at the same durability.
 
 raw_single: one row a transaction. raw_grouped: transactions of 64 rows. goalfsm_single: one task that appends, one
 record after the other. goalfsm_grouped: 1,000 tasks that do so, each on its own thread's history. Both sides use WAL
-with synchronous=FULL, the same tables and records of 300 bytes; the rounds are interleaved, the best of each counts.
+with synchronous=FULL, the same tables and records of 300 bytes. Wall time: waiting for the disk is what this is about.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
+import attrs
+
+from benchmarks.measure import Budget
 from goalfsm._journal import open_journal
 from goalfsm._sqlite_file import open_file
 
@@ -25,6 +27,21 @@ THREADS = 1_000
 EACH = 40
 GROUP = 64
 INSERT = "INSERT INTO steps (thread_id, seq, epoch, record) VALUES (?, ?, 1, ?)"
+
+
+@attrs.frozen
+class Journaled:
+    """Commits per second by name, and goalfsm against raw SQLite of the same round."""
+
+    per_second: dict[str, float]
+    single: float
+    grouped: float
+
+    def budgets(self) -> list[Budget]:
+        return [
+            Budget("journal, one writer (x raw SQLite)", self.single, 0.4, least=True),
+            Budget("journal, grouped (x raw SQLite)", self.grouped, 0.5, least=True),
+        ]
 
 
 def raw(path: Path, rows: list[tuple[str, int, bytes]], group: int) -> float:
@@ -40,13 +57,13 @@ def raw(path: Path, rows: list[tuple[str, int, bytes]], group: int) -> float:
         db.close()
 
 
-def raw_single(path: Path) -> float:
-    return raw(path, [("thread", seq, RECORD) for seq in range(1, SINGLE + 1)], 1)
+def raw_single(path: Path, single: int) -> float:
+    return raw(path, [("thread", seq, RECORD) for seq in range(1, single + 1)], 1)
 
 
-def raw_grouped(path: Path, group: int = GROUP) -> float:
-    rows = [(f"thread-{n:04}", seq, RECORD) for seq in range(1, EACH + 1) for n in range(THREADS)]
-    return raw(path, rows, group)
+def raw_grouped(path: Path, threads: int) -> float:
+    rows = [(f"thread-{n:04}", seq, RECORD) for seq in range(1, EACH + 1) for n in range(threads)]
+    return raw(path, rows, GROUP)
 
 
 def goalfsm(path: Path, threads: int, each: int) -> float:
@@ -70,38 +87,27 @@ def goalfsm(path: Path, threads: int, each: int) -> float:
     return asyncio.run(main())
 
 
-MEASURES: dict[str, Callable[[Path], float]] = {
-    "raw_single": raw_single,
-    "goalfsm_single": lambda path: goalfsm(path, 1, SINGLE),
-    "raw_grouped": raw_grouped,
-    "goalfsm_grouped": lambda path: goalfsm(path, THREADS, EACH),
-}
+def measure(rounds: int, tell: Callable[[str], None], *, quick: bool = False) -> Journaled:
+    single, threads = (SINGLE // 10, THREADS // 10) if quick else (SINGLE, THREADS)
+    measures: dict[str, Callable[[Path], float]] = {
+        "raw_single": lambda path: raw_single(path, single),
+        "goalfsm_single": lambda path: goalfsm(path, 1, single),
+        "raw_grouped": lambda path: raw_grouped(path, threads),
+        "goalfsm_grouped": lambda path: goalfsm(path, threads, EACH),
+    }
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(rounds):
+            for name, one in measures.items():
+                found[name].append(one(Path(folder, f"{name}-{turn}.db")))
+                tell(name)
+
+    def against(kind: str) -> float:
+        pairs = zip(found[f"goalfsm_{kind}"], found[f"raw_{kind}"], strict=True)
+        return median(ours / theirs for ours, theirs in pairs)
+
+    return Journaled({name: median(values) for name, values in found.items()}, against("single"), against("grouped"))
 
 
-def measure(directory: Path, rounds: int) -> dict[str, float]:
-    best = dict.fromkeys(MEASURES, 0.0)
-    for turn in range(rounds):
-        for name, one in MEASURES.items():
-            best[name] = max(best[name], one(directory / f"{name}-{turn}.db"))
-    return best
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one object of commits per second")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dir", help="where to put the files; by default a temporary directory")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
-        found = measure(Path(directory), arguments.rounds)
-    order = ("raw_single", "goalfsm_single", "raw_grouped", "goalfsm_grouped")
-    if arguments.json:
-        print(json.dumps({name: round(found[name]) for name in order}))
-        return
-    for kind, budget in (("single", 0.4), ("grouped", 0.5)):
-        ours, theirs = found[f"goalfsm_{kind}"], found[f"raw_{kind}"]
-        print(f"{kind:8} raw {theirs:9,.0f}/s   goalfsm {ours:9,.0f}/s   ratio {ours / theirs:.2f} (budget {budget})")
-
-
-if __name__ == "__main__":
-    main()
+def steps(rounds: int) -> int:
+    return rounds * 4

@@ -27,6 +27,9 @@ __all__ = ["Composition"]
 
 SETTLED_TAIL: Final = 8
 ENDED_TAIL: Final = 64
+# To look a member up in its enum costs more than a whole comparison.
+MOVED: Final = Verdict.MOVED
+REJECTED: Final = Verdict.REJECTED
 
 _replace = msgspec.structs.replace
 
@@ -37,6 +40,12 @@ class _RejectedError(Exception):
 
 class Composition:
     """The scratch of one step; reads like a `ThreadCore`."""
+
+    __slots__ = (
+        "before", "calls", "echo", "effects", "ended", "epoch", "gen", "goal", "gone", "lane_closed", "moves",
+        "observer", "operation", "operations", "queue", "queue_after_goal", "raised", "recon", "rows", "stops", "turn",
+        "verdicts",
+    )  # fmt: skip
 
     def __init__(self, core: ThreadCore) -> None:
         self.before = core
@@ -98,9 +107,11 @@ class Composition:
 
     def _step(self, machine: str, message_id: str, snapshot: Any, event: TypedEvent) -> Any:
         result = step(builtin_spec(machine), snapshot, event, self)
-        self.judge(machine, message_id, snapshot.state, event.name, result.verdict, result.why)
-        if result.verdict is Verdict.MOVED:
-            self.moves.append(Move(machine, message_id, snapshot.state, result.snapshot.state, event.name, result.why))
+        verdict, row, before, name = result.verdict, result.row, snapshot.state, event.name
+        why = "" if row is None else row.why
+        self.judge(machine, message_id, before, name, verdict, why)
+        if verdict is MOVED:
+            self.moves.append(Move(machine, message_id, before, result.snapshot.state, name, why))
         return result
 
     def judge(  # noqa: PLR0917  the six parts of a verdict, in their one order
@@ -108,7 +119,7 @@ class Composition:
     ) -> None:
         """Record a verdict; a rejection ends the step and undoes it."""
         self.verdicts.append(Judged(machine, message_id, state, event, verdict, why))
-        if verdict is Verdict.REJECTED:
+        if verdict is REJECTED:
             raise _RejectedError
 
     def _step_plain(self, machine: str, event: TypedEvent) -> None:
@@ -137,13 +148,14 @@ class Composition:
         before = self.rows[index]
         result = self._step("follow_up", message_id, before, event)
         self.rows[index] = result.snapshot
-        if event.name in ("send_refused", "hand_over_timeout") and before.state in IN_LANE and result.snapshot is not before:
+        refused = event.name in ("send_refused", "hand_over_timeout") and result.verdict is MOVED
+        if refused and before.state in IN_LANE:
             # Late and repeated news of an admission that is over says nothing about the turn that runs now.
             self.lane_closed = True
         self._perform(result, before, event)
 
     def _perform(self, result: Any, before: Any, event: TypedEvent) -> None:
-        if result.verdict is Verdict.MOVED:
+        if result.verdict is MOVED:
             for name in result.effects:
                 EFFECTS[name](self, before, result, event)
 
@@ -151,7 +163,10 @@ class Composition:
 
     def index(self, message_id: str) -> int | None:
         """Give the place of a message in the queue, or None."""
-        return next((i for i, row in enumerate(self.rows) if row.id == message_id), None)
+        for place, row in enumerate(self.rows):
+            if row.id == message_id:
+                return place
+        return None
 
     def begin_operation(self) -> None:
         """Create the next operation, fresh; it leaves that state in this same step."""
@@ -212,10 +227,14 @@ class Composition:
     # -- the result -------------------------------------------------------------------------------
 
     def _freeze(self) -> ThreadCore:
-        if self.queue_changed() and len(self.rows) > SETTLED_TAIL:
+        if len(self.rows) > SETTLED_TAIL and self.queue_changed():
             self._drop_settled()
+        rows = tuple(self.rows)
+        if rows == self.before.rows:
+            # The same tuple tells everybody who compares by identity that no message changed.
+            rows = self.before.rows
         return ThreadCore(
-            self.goal, self.turn, self.operation, tuple(self.rows), self.epoch, self.gen, self.stops, self.recon,
+            self.goal, self.turn, self.operation, rows, self.epoch, self.gen, self.stops, self.recon,
             self.echo, self.ended, self.gone, self.calls, self.operations, self.lane_closed, self.queue_after_goal,
             self.observer,
         )  # fmt: skip

@@ -6,8 +6,8 @@ Sans-I/O: no clock, id, lock or I/O in here. A server that has its own transport
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
@@ -19,7 +19,14 @@ from goalfsm._machines import FollowUp, Goal, Operation, Turn
 from goalfsm.effects import Effect
 from goalfsm.events import TypedEvent
 
+if TYPE_CHECKING:
+    from goalfsm._compose import Composition
+
 __all__ = ["CoreStep", "Judged", "Move", "ThreadCore", "commands_of"]
+
+
+_REJECTED = Verdict.REJECTED
+_ODD = (Verdict.ANOMALY, Verdict.STALE)
 
 
 class Judged(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +68,14 @@ class Notice:
     detail: str = ""
 
 
-class ThreadCore(msgspec.Struct, frozen=True):
+@cache
+def _composition() -> type[Composition]:
+    from goalfsm._compose import Composition  # noqa: PLC0415  the composition needs this module's values
+
+    return Composition
+
+
+class ThreadCore(msgspec.Struct, frozen=True, gc=False):
     """The lifecycle of one provider thread: goal, turn, at most one live operation, and an ordered queue.
 
     Attributes:
@@ -114,9 +128,7 @@ class ThreadCore(msgspec.Struct, frozen=True):
         Raises:
             UnknownName: the event is not one that a core is told from outside.
         """
-        from goalfsm._compose import Composition  # noqa: PLC0415  the composition needs this module's values
-
-        return Composition(self).run(event)
+        return _composition()(self).run(event)
 
     def row(self, message_id: str) -> FollowUp | None:
         """Give the follow-up with this id, or None if it is not (or no longer) in memory."""
@@ -148,7 +160,7 @@ class CoreStep(msgspec.Struct, frozen=True, dict=True):
     @property
     def rejected(self) -> Judged | None:
         """The verdict that rejected a command, if it was; then nothing changed."""
-        return next((judged for judged in self.verdicts if judged.verdict is Verdict.REJECTED), None)
+        return next((judged for judged in self.verdicts if judged.verdict is _REJECTED), None)
 
     @property
     def verdict(self) -> Verdict:
@@ -168,7 +180,7 @@ class CoreStep(msgspec.Struct, frozen=True, dict=True):
         told += [
             Notice(str(judged.verdict), judged.id, judged.event, f"{judged.machine} is {judged.state}")
             for judged in self.verdicts
-            if judged.verdict in (Verdict.ANOMALY, Verdict.STALE)
+            if judged.verdict in _ODD
         ]
         told += [
             Notice("alarm", effect.id, "", effect.kind)  # type: ignore[attr-defined]

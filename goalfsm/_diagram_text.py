@@ -13,9 +13,10 @@ from goalfsm._ir import Row, Spec
 
 __all__ = ["arrows", "dot_text", "markdown_text", "mermaid_text", "row_words", "visible", "wrapped"]
 
-_MERMAID_PLAIN = frozenset(" _,.()/='")
+_MERMAID_PLAIN = frozenset(" _,.()/='-")
 # Mermaid writes entities with these signs while it works, and reads them back in the finished picture.
 _MERMAID_OWN = frozenset("ﬂ°¶ß")
+_LONG = 3
 _MARKDOWN_SPECIAL = frozenset("\\`*[]|~$")
 
 
@@ -29,12 +30,14 @@ def _escape(sign: str) -> str:
 
 
 def mermaid_text(text: str) -> str:
-    """Give a text for any place in Mermaid where words may stand; only letters and plain signs are left as they are."""
+    """Give a text for any place in Mermaid where words may stand; whatever could mean something becomes an entity."""
     return "".join(sign if _is_plain(sign) else f"#{ord(sign)};" for sign in visible(text))
 
 
 def _is_plain(sign: str) -> bool:
-    return sign.isalnum() and sign not in _MERMAID_OWN or sign in _MERMAID_PLAIN
+    if sign.isascii():
+        return sign.isalnum() or sign in _MERMAID_PLAIN
+    return sign not in _MERMAID_OWN
 
 
 def dot_text(text: str) -> str:
@@ -73,7 +76,9 @@ def wrapped(words: Iterable[str], width: int) -> list[str]:
         bullet = "• " if len(texts) > 1 else ""
         # A slash at the end of a line would look lost: it stays with the effect after it.
         glued = (bullet + text).replace(" / ", " /\0").replace("• ", "•\0")
-        broken = textwrap.wrap(glued, width, break_long_words=False, break_on_hyphens=False) or [""]
+        # An id stays whole; what no page could hold does not.
+        endless = any(len(word) > _LONG * width for word in glued.split())
+        broken = textwrap.wrap(glued, width, break_long_words=endless, break_on_hyphens=False) or [""]
         lines += [line.replace("\0", " ") for line in broken]
     return lines
 

@@ -7,6 +7,7 @@ for people and for verification.
 from __future__ import annotations
 
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -23,7 +24,9 @@ __all__ = ["Record", "apply", "decode_record", "encode_record", "record_of", "sp
 
 _MACHINES = ("goal", "turn")
 _PLAIN = tuple(field for field in ThreadCore.__struct_fields__ if field not in ("goal", "turn", "operation", "rows"))
+_plain = attrgetter(*_PLAIN)
 _replace = msgspec.structs.replace
+_values = msgspec.structs.astuple
 
 
 class Record(msgspec.Struct, omit_defaults=True):
@@ -94,20 +97,16 @@ def record_of(before: ThreadCore, step: CoreStep, event: ev.TypedEvent, at: floa
 
 
 def _changed(before: Any, after: Any) -> dict[str, Any]:
-    return {
-        field: value for field in after.__struct_fields__ if (value := getattr(after, field)) != getattr(before, field)
-    }
+    pairs = zip(after.__struct_fields__, _values(before), _values(after), strict=True)
+    return {field: now for field, was, now in pairs if was != now}
 
 
 def _delta(before: ThreadCore, after: ThreadCore) -> dict[str, Any]:
-    delta: dict[str, Any] = {}
-    for field in _PLAIN:
-        value = getattr(after, field)
-        if value != getattr(before, field):
-            delta[field] = value
+    pairs = zip(_PLAIN, _plain(before), _plain(after), strict=True)
+    delta: dict[str, Any] = {field: now for field, was, now in pairs if was != now}
     for machine in _MACHINES:
-        changed = _changed(getattr(before, machine), getattr(after, machine))
-        if changed:
+        was, now = getattr(before, machine), getattr(after, machine)
+        if was is not now and (changed := _changed(was, now)):
             delta[machine] = changed
     operation = after.operation
     if operation is not None and operation is not before.operation:

@@ -1,4 +1,4 @@
-"""Files and passages that are generated from specs, and whether what lies there is what would be written (style 2.13)."""
+"""Files and passages that are generated from specs, and whether what lies there is up to date (style 2, habit 13)."""
 
 from __future__ import annotations
 

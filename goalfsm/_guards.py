@@ -236,7 +236,10 @@ def may_follow(row: Any, event: Any, core: Any) -> bool:
 
 def first_queued(rows: Any) -> Any:
     """Give the first runnable row; held, requeued and uncertain ones wait for a person or evidence and block nobody."""
-    return next((row for row in rows if row.state == "queued"), None)
+    for row in rows:
+        if row.state == "queued":
+            return row
+    return None
 
 
 @_guard
@@ -253,14 +256,13 @@ def wants_operation(row: Any, _event: Any, _core: Any) -> bool:
 
 @_guard
 def owner_stands(row: Any, _event: Any, core: Any) -> bool:
-    """The operation, stop fence, owner and transport are those of the admission; its goal may be unreadable just now."""
+    """Operation, stop fence, owner and transport are those of the admission; its goal may be unreadable just now."""
     op = core.operation
     if op is None or op.state not in ("running", "gap") or op.id != row.op:
         return False
     return bool(row.stops == core.stops and row.epoch == core.epoch and row.gen == core.gen)
 
 
-@_guard
 def owner_ok(row: Any, event: Any, core: Any) -> bool:
     """As `owner_stands`, and (if one was captured) the goal is active and that of the admission."""
     if not owner_stands(row, event, core):

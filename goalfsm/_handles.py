@@ -290,12 +290,13 @@ class GoalHandle:
         handle = await Thread(self._runtime).submit(text, id=id, when="steer")
         while handle.state not in _SETTLED | {"acknowledged", "uncertain"}:
             if self._runtime.engine.closed or self._runtime.broken is not None:
-                raise TransportClosed(f"message {handle.id!r} is {handle.state}: nothing more will be learned of it here")
+                raise TransportClosed(f"message {handle.id!r} is {handle.state}: nothing more will be heard of it here")
             await self._runtime.changed.wait()
         if handle.state in ("requeued", "discarded", "expired"):
             kind, _, words = handle.evidence.partition(": ")
-            if words.startswith(UNWRITTEN) or self._run.how == "lost":
+            if words.startswith(UNWRITTEN):
                 raise TransportClosed(handle.reason)
+            _raise_lost(self._runtime, self._run)
             raise ProviderRefused(INVALID_REQUEST, words if kind == "refusal" else "no active turn to steer")
         return Receipt(handle.id, self.id, handle.state, handle)
 
@@ -373,6 +374,10 @@ def _result(runtime: ThreadRuntime, run: Run) -> Result:
     if run.how == "failed":
         raise GoalFailed(run.failure or "the goal failed", run.result)
     return run.result
+
+
+def _fresh_id() -> str:
+    return f"goalfsm-{uuid.uuid4().hex}"
 
 
 class Thread:
@@ -536,7 +541,7 @@ class Thread:
         )
         if id is not None and (not isinstance(id, str) or not id):
             raise ValueError(f"id must be a non-empty string, not {id!r}")
-        message_id = id or f"goalfsm-{uuid.uuid4().hex}"
+        message_id = id or _fresh_id()
         check_journalable(message_id, "id")
         runtime = self._runtime
         if message_id not in runtime.messages:
@@ -576,36 +581,49 @@ class Thread:
             TransportClosed: the provider died, or it is uncertain whether the turn began.
         """
         self._connection()
-        message = await self.submit(text, attachments=attachments, when="queue", meta=meta)
-        runtime = self._runtime
-
-        async def cancel() -> None:
-            run = runtime.run_of(message.id)
-            if run is not None and not run.how:
-                await stop_run(runtime, run)
-            elif message.state not in FINAL_FOLLOW_UP:
-                await message.withdraw()
+        runtime, message_id = self._runtime, _fresh_id()
 
         async def finish() -> Run:
-            while (run := runtime.run_of(message.id)) is None:
-                if message.state in _SETTLED or (message.state == "uncertain" and not message.outcome.turn_id):
-                    break
-                if message.state in WAITING and runtime.engine.connection is None:
-                    await message.withdraw()
-                    self._connection()
-                await runtime.changed.wait()
-            else:
-                run.follow()
-                try:
-                    await run.done.wait()
-                finally:
-                    run.unfollow()
-                return run
-            if message.state == "uncertain":
+            message = await self.submit(text, id=message_id, attachments=attachments, when="queue", meta=meta)
+            run = await self._begun(message)
+            if run is None and message.state == "uncertain":
                 raise TransportClosed(f"message {message.id!r} is uncertain: {message.reason}")
-            raise ProviderRefused(INVALID_REQUEST, message.evidence.removeprefix("refusal: ") or message.reason)
+            if run is None:
+                raise ProviderRefused(INVALID_REQUEST, message.evidence.removeprefix("refusal: ") or message.reason)
+            run.follow()
+            try:
+                await run.done.wait()
+            finally:
+                run.unfollow()
+            return run
 
-        return _result(runtime, await cancel_on_cancel(runtime.engine, finish, cancel))
+        return _result(runtime, await cancel_on_cancel(runtime.engine, finish, lambda: self._take_back(message_id)))
+
+    async def _begun(self, message: FollowUpHandle) -> Run | None:
+        """Wait until a message began an ordinary turn; None once it is settled without, or nobody can know."""
+        runtime = self._runtime
+        while (run := runtime.run_of(message.id)) is None:
+            if message.state in _SETTLED or (message.state == "uncertain" and not message.outcome.turn_id):
+                break
+            if message.state in WAITING and runtime.engine.connection is None:
+                await message.withdraw()
+                self._connection()
+            await runtime.changed.wait()
+        return run
+
+    async def _take_back(self, message_id: str) -> None:
+        """Nobody waits for this ordinary turn any more: it shall not begin, or be stopped if it does."""
+        runtime = self._runtime
+        # The submission may still be in the inbox.
+        await runtime.settle_inbox()
+        if message_id not in runtime.messages:
+            return
+        message = FollowUpHandle(runtime, runtime.messages[message_id])
+        if message.state in WAITING:
+            await message.withdraw()
+        run = await self._begun(message)
+        if run is not None and not run.how:
+            await stop_run(runtime, run)
 
     # -- the thread as a whole --------------------------------------------------------------------
 

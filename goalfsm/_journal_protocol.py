@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 import attrs
+import msgspec
 
 from goalfsm._errors import JournalError
 
@@ -20,9 +21,8 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class Stored:
-    """One record as it was appended.
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """One record as it was appended; a restart makes very many of them (decisions 23).
 
     Args:
         seq: its number in its thread, from 1, without gaps.

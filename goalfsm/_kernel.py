@@ -152,6 +152,15 @@ def _replacer(constants: dict[str, Any], save: tuple[str, ...]) -> Callable[[Any
     if not constants and not save:
         return None
     written = tuple(constants.items())
+    if len(written) == 1 and not save:
+        ((only, literal),) = written
+
+        def move(snapshot: Any, _event: Any) -> Any:
+            made = snapshot.__copy__()
+            _write(made, only, literal)
+            return made
+
+        return move
 
     def build(snapshot: Any, event: Any) -> Any:
         made = snapshot.__copy__()

@@ -1,6 +1,6 @@
 """Where goalfsm logs: the host's structlog if it configured one, else the standard library's logger `goalfsm`.
 
-A library prints nothing by itself. Records carry thread (in standard records `thread_id`), operation, follow_up, turn and
+A library prints nothing by itself. Records carry thread (`thread_id` in standard ones), operation, follow_up, turn and
 attempt, never message text.
 """
 
@@ -10,7 +10,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-__all__ = ["get_logger"]
+__all__ = ["get_logger", "shows_debug"]
 
 
 def get_logger() -> Any:
@@ -27,6 +27,12 @@ def get_logger() -> Any:
         wrapper_class=structlog.stdlib.BoundLogger,
         processors=[structlog.stdlib.filter_by_level, _spare_names, structlog.stdlib.render_to_log_kwargs],
     )
+
+
+def shows_debug(log: Any) -> bool:
+    """Whether the logger would show a debug record now; True where it cannot tell. Steps are many, their records few."""
+    asked = getattr(log, "isEnabledFor", None) or getattr(log, "is_enabled_for", None)
+    return asked is None or bool(asked(logging.DEBUG))
 
 
 def _spare_names(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import anyio
 import attrs
 
 from goalfsm._errors import Unjournalable
 from goalfsm._machines import FollowUp
+from goalfsm._pulse import Pulse
 from goalfsm._values import When
 
 __all__ = ["Content", "Message", "check_journalable", "content_from", "content_of"]
@@ -162,7 +162,10 @@ def content_from(record: Mapping[str, Any]) -> Content:
 
 
 class Message:
-    """A follow-up in the runtime; `row` is the core's latest snapshot of it."""
+    """A follow-up in the runtime; `row` is the core's latest snapshot of it.
+
+    Its `expires_at` is a wall time, since it has to outlive the process.
+    """
 
     def __init__(self, message_id: str, content: Content, row: FollowUp) -> None:
         self.id = message_id
@@ -175,12 +178,11 @@ class Message:
         self.position: int | None = None
         self.looking = False
         self.alarmed: set[str] = set()
-        self.changed = anyio.Event()
+        self.changed = Pulse()
 
     def wake(self) -> None:
         """Wake everybody who waits for this message to change."""
-        self.changed.set()
-        self.changed = anyio.Event()
+        self.changed.fire()
 
     def told_record(self) -> dict[str, Any]:
         """Give what a person is told, for the journal."""

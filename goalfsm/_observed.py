@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -16,7 +17,10 @@ from goalfsm._observed_message import Attempt, ObservedMessage, reason_of
 from goalfsm._replay_report import AlarmSeen, AnomalySeen, Fate, ThreadReport
 from goalfsm._shown import UserItem
 
-__all__ = ["ObservedThread"]
+__all__ = ["ObservedThread", "Watch"]
+
+Watch = Callable[["ObservedThread", int, ev.TypedEvent, CoreStep], None]
+"""Told of every step: the thread, the line, the event, the step."""
 
 OPEN: Final = frozenset({"delivering", "acknowledged", "uncertain"})
 _UNEXPECTED: Final = (Verdict.ANOMALY, Verdict.STALE, Verdict.REJECTED)
@@ -32,8 +36,9 @@ class ObservedThread:
         ended_on: the line on which each turn's end was heard.
     """
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, watch: Watch | None = None) -> None:
         self.id = thread_id
+        self._watch = watch
         self.core = ThreadCore(observer=True)
         self.homes: set[str] = set()
         self.ended_on: dict[str, int] = {}
@@ -65,6 +70,8 @@ class ObservedThread:
         for move in step.moves:
             if move.machine == "follow_up" and move.source != move.target:
                 self._moved(line, move, event)
+        if self._watch is not None:
+            self._watch(self, line, event, step)
         for effect in step.effects:
             if isinstance(effect, fx.Alarm):
                 self._alarms.setdefault((effect.id, effect.kind, effect.item), AlarmSeen(line, effect.id, effect.kind))
@@ -156,6 +163,11 @@ class ObservedThread:
                 self.feed(line, ev.AnswerLost(message.id, attempt.number))
 
     # -- evidence ---------------------------------------------------------------------------------
+
+    def told(self, message_id: str) -> tuple[str, str]:
+        """Give the evidence for where a message stands, and the reason, as the report will."""
+        message = self._messages.get(message_id)
+        return ("", "") if message is None else (message.evidence, message.reason)
 
     def knows(self, message_id: str) -> bool:
         """Whether a client was seen sending this message."""

@@ -50,7 +50,9 @@ def legend(spec: Spec) -> str:
     shown = {(source, hint.to) for hint in picture.arrows for source in hint.sources}
     shown |= set(pairwise(picture.path))
     left = len(ways - shown)
-    rest = f" Left out: {left} rarer ways of {len(ways)} between states of {markdown_text(spec.machine)}." if left else ""
+    rest = (
+        f" Left out: {left} rarer ways of {len(ways)} between states of {markdown_text(spec.machine)}." if left else ""
+    )
     return f"{'; '.join(parts)}.{rest}"
 
 
@@ -76,7 +78,9 @@ def _node(spec: Spec, picture: Picture, box: tuple[str, ...], name: str) -> str:
     return f'  {name}{opening}"{"<br/>".join(lines)}"{closing}'
 
 
-def _merged(picture: Picture, at: dict[str, tuple[str, ...]]) -> dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]]:
+def _merged(
+    picture: Picture, at: dict[str, tuple[str, ...]]
+) -> dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]]:
     """Give the words of each arrow between boxes; the usual way first, so that it becomes the spine."""
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {
         (at[source], at[target]): [] for source, target in pairwise(picture.path)
@@ -115,4 +119,3 @@ def _derived(spec: Spec) -> Picture:
 def _few(events: list[str]) -> str:
     more = len(events) - _EVENTS_SHOWN
     return ", ".join(events[:_EVENTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-

@@ -1,4 +1,4 @@
-"""The `[picture]` table of a spec file: a hint how the overview is drawn, checked so that it cannot drift from the rows."""
+"""The `[picture]` table of a spec file: how its overview is drawn, checked so that it cannot drift from the rows."""
 
 from __future__ import annotations
 

@@ -77,6 +77,8 @@ async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
             known = runtime.messages.get(message_id)
             if known is None:
                 known = Message(message_id, content_from(content), rows[message_id])
+                if known.content.expires_in is not None:
+                    known.expires_at = record.at + known.content.expires_in
                 runtime.messages[message_id] = known
             known.content = content_from(content)
         for message_id, told in record.told.items():
@@ -132,6 +134,8 @@ async def resume(engine: Engine, thread_id: str) -> ThreadRuntime:
             if row.state == "queued":
                 await runtime.command(ev.Hold(row.id, "a restart"))
     runtime.restart = None
+    for row in runtime.core.waiting():
+        runtime.arm_expiry(runtime.messages[row.id])
     runtime.put(ev.Reconciled(runtime.core.gen))
     await runtime.settle_inbox()
     runtime.resumed = True

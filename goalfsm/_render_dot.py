@@ -9,6 +9,7 @@ from goalfsm._render_mermaid import COLOURS, HIGHLIGHT
 __all__ = ["dot"]
 
 _WIDTH = 60
+_FONT = 'fontname="Helvetica,Arial,sans-serif"'
 
 
 def dot(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
@@ -24,18 +25,25 @@ def dot(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
     """
     lines = [
         f"digraph {dot_text(spec.machine)} {{",
-        f'  graph [label={dot_text(spec.machine)}, labelloc="t", bgcolor="white", fontname="Helvetica,Arial,sans-serif"];',
-        '  node [shape="box", style="rounded,filled", fontname="Helvetica,Arial,sans-serif"];',
-        '  edge [fontname="Helvetica,Arial,sans-serif", fontsize="10"];',
+        f'  graph [label={dot_text(spec.machine)}, labelloc="t", bgcolor="white", {_FONT}];',
+        f'  node [shape="box", style="rounded,filled", {_FONT}];',
+        f'  edge [fontsize="10", {_FONT}];',
         '  "->" [shape="point", width="0.15", label="", style="filled"];',
     ]
     found = list(arrows(spec, ignored=ignored))
     inside = {source: rows for source, target, rows in found if target is None}
-    lines += [_node(state, inside.get(state.name, []), highlight=highlight) for state in spec.states.values()]
-    if spec.initial in spec.states:
-        lines.append(f'  "->" -> {dot_text(spec.initial)};')
+    # Graphviz keeps names that begin with % for itself.
+    ids = {
+        name: f'"{name}"' if name.isascii() and name.isidentifier() else str(n) for n, name in enumerate(spec.states)
+    }
     lines += [
-        f'  {dot_text(source)} -> {dot_text(target)} [label="{_words(rows)}"];'
+        f"  {ids[state.name]} {_node(state, inside.get(state.name, []), highlight=highlight)};"
+        for state in spec.states.values()
+    ]
+    if spec.initial in spec.states:
+        lines.append(f'  "->" -> {ids[spec.initial]};')
+    lines += [
+        f'  {ids[source]} -> {ids[target]} [label="{_words(rows)}"];'
         for source, target, rows in found
         if target is not None
     ]
@@ -53,4 +61,4 @@ def _node(state: State, inside: list[Row], *, highlight: str) -> str:
     double = ', peripheries="2"' if state.kind == "final" else ""
     paint = f'fillcolor="{fill}", color="{stroke}", fontcolor="{text}", penwidth="{width}"'
     label = dot_text(state.name)[1:-1] + ("\\n" + _words(inside) if inside else "")
-    return f'  {dot_text(state.name)} [label="{label}", {paint}{double}];'
+    return f'[label="{label}", {paint}{double}]'

@@ -22,7 +22,12 @@ def table(spec: Spec, *, highlight: str = "") -> str:
     def names(words: Iterable[str]) -> str:
         return ", ".join(f"**{markdown_text(word)}**" if word == highlight else markdown_text(word) for word in words)
 
-    parts = [f"# {markdown_text(spec.machine)}", f"Begins in {names([spec.initial])}.", "## States", _states(spec, names)]
+    parts = [
+        f"# {markdown_text(spec.machine)}",
+        f"Begins in {names([spec.initial])}.",
+        "## States",
+        _states(spec, names),
+    ]
     if spec.events:
         parts += ["## Events", _events(spec)]
     if spec.effects:
@@ -96,6 +101,8 @@ def _guard(row: Row) -> str:
 
 def _writes(row: Row) -> str:
     parts = [*row.save]
-    parts += [f"{field} = {str(value).lower() if isinstance(value, bool) else value!r}" for field, value in row.set.items()]
+    parts += [
+        f"{field} = {str(value).lower() if isinstance(value, bool) else value!r}" for field, value in row.set.items()
+    ]
     parts += [f"{field} cleared" for field in row.clear]
     return ", ".join(map(markdown_text, parts))

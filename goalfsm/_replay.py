@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from goalfsm import events as ev
-from goalfsm._observed import ObservedThread
+from goalfsm._observed import ObservedThread, Watch
 from goalfsm._recording import Recorded, read_recording
 from goalfsm._replay_report import Report
 from goalfsm._shown import READS, content_key, shown_in, user_item
@@ -23,11 +23,12 @@ _ENDS: Final = {"completed": ev.TurnCompleted, "failed": ev.TurnFailed, "interru
 _ANSWERS = (ev.SendOk, ev.SendRefused, ev.SendMoved, ev.AnswerLost)
 
 
-def replay(source: str | Path | Iterable[str | bytes]) -> Report:
+def replay(source: str | Path | Iterable[str | bytes], *, watch: Watch | None = None) -> Report:
     """Replay a recording and say what became of every message, the operation and the goal of each thread.
 
     Args:
         source: path of the recording, or its lines.
+        watch: told of every step of the observer, for those who draw it.
 
     Returns:
         The fates, anomalies and alarms. A recording that ends early leaves open states as they are.
@@ -37,7 +38,7 @@ def replay(source: str | Path | Iterable[str | bytes]) -> Report:
         OSError: the file cannot be read.
     """
     recording = read_recording(source)
-    observer = _Observer()
+    observer = _Observer(watch)
     for recorded in recording.messages:
         observer.take(recorded)
     torn = (recording.torn,) if recording.torn else ()
@@ -76,8 +77,9 @@ class _Observer:
     Two clients of one server hear the same facts, which the machines tolerate; evidence counts wherever it was seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch | None = None) -> None:
         self.threads: dict[str, ObservedThread] = {}
+        self._watch = watch
         self.warnings: list[str] = []
         self._connections: dict[str, _Connection] = {}
         self._goals: dict[str, _GoalNews] = {}
@@ -97,7 +99,7 @@ class _Observer:
     def _thread(self, thread_id: str) -> ObservedThread:
         found = self.threads.get(thread_id)
         if found is None:
-            found = self.threads[thread_id] = ObservedThread(thread_id)
+            found = self.threads[thread_id] = ObservedThread(thread_id, self._watch)
         return found
 
     # -- what the recorded client sent ------------------------------------------------------------

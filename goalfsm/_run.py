@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from goalfsm._adapter import Notification
+from goalfsm._pulse import Pulse
 from goalfsm._values import Result, ResultStatus, StreamEvent, Usage
 
 __all__ = ["Reader", "Run"]
@@ -29,24 +30,23 @@ class Reader:
     def __init__(self) -> None:
         self.buffer: deque[StreamEvent] = deque()
         self.ended = False
-        self.news = anyio.Event()
+        self.news = Pulse()
 
     def put(self, event: StreamEvent) -> None:
         """Add an event and wake the reader."""
         self.buffer.append(event)
-        self.news.set()
+        self.news.fire()
 
     def end(self) -> None:
         """Nothing more will come."""
         self.ended = True
-        self.news.set()
+        self.news.fire()
 
     async def next(self) -> StreamEvent | None:
         """Wait for the next event; None at the end."""
         while not self.buffer:
             if self.ended:
                 return None
-            self.news = anyio.Event()
             await self.news.wait()
         return self.buffer.popleft()
 
@@ -80,7 +80,7 @@ class Run:
         self.followed = False
         self.started = anyio.Event()
         self.done = anyio.Event()
-        self.changed = anyio.Event()
+        self.changed = Pulse()
         self.result: Result | None = None
         self.turns: list[str] = []
         self._items: list[Mapping[str, Any]] = []
@@ -96,8 +96,7 @@ class Run:
 
     def wake(self) -> None:
         """Wake everybody who waits for any change of this run."""
-        self.changed.set()
-        self.changed = anyio.Event()
+        self.changed.fire()
 
     # -- what the engine tells --------------------------------------------------------------------
 
@@ -238,7 +237,7 @@ class Run:
         if params.get("turnId"):
             changed["turnId"] = self.logical
         turn = params.get("turn")
-        if isinstance(turn, Mapping) and "id" in turn:
+        if turn and isinstance(turn, Mapping) and "id" in turn:
             changed["turn"] = {**turn, "id": self.logical}
             if "rootTurnId" in turn:
                 changed["turn"]["rootTurnId"] = self.logical

@@ -172,7 +172,8 @@ class SqliteJournal:
             try:
                 next(work)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  a generator's result is untyped at run time
+                result: T = end.value
+                return result
             await anyio.lowlevel.checkpoint()
             self._opened()
 

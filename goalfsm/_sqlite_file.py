@@ -15,8 +15,8 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "damage", "explain", "
 
 # SQLite leaves its -wal file behind exactly when the last user of a file did not close it.
 _WAL = "-wal"
-# A check costs about _PER_MIB milliseconds a MiB here: small files are always checked, big ones after a crash, and for
-# what is bigger still the checksums must do: each is compared when its record is read.
+# A check costs 1.5 to 4 ms a MiB: small files are always checked, big ones after a crash. For what is bigger still the
+# checksums must do, which are compared whenever a record is read.
 _ALWAYS_CHECKED = 4 * 1024 * 1024
 _CHECKED_AFTER_A_CRASH = 256 * 1024 * 1024
 _PROBLEMS_TOLD = 3

@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
+from zlib import crc32
 
 from goalfsm._errors import JournalError
 from goalfsm._journal_protocol import Holder, Loaded, Stored
 from goalfsm._sqlite_file import explain
-from goalfsm._sqlite_schema import checksum
+from goalfsm._sqlite_schema import checksum, place
 
 __all__ = ["Pausing", "Rows"]
 
@@ -127,9 +129,23 @@ class Rows:
     def load_all(self) -> Generator[list[tuple[str, Loaded]], None, None]:
         """Give every thread with what a restart needs of it, in chunks of bounded size; it pauses after each."""
         after = ""
-        while chunk := self._chunk(after):
+        while chunk := self.load_some(after):
             after = chunk[-1][0]
             yield chunk
+
+    def load_some(self, after: str) -> list[tuple[str, Loaded]]:
+        """Give some threads after one, with what a restart needs of them, as they were at one moment."""
+        with self._view():
+            loaded: dict[str, Loaded] = {}
+            for thread_id, epoch, seq, writer, data, crc in self.select(_HEADS, after, _HEADS_CHUNK):
+                if seq is None:
+                    loaded[thread_id] = Loaded(epoch, None, 0, [])
+                else:
+                    snapshot = self.checked(thread_id, seq, writer, data, crc, what="snapshot")
+                    loaded[thread_id] = Loaded(epoch, snapshot.record, seq, [])
+            if loaded:
+                self._fill(loaded, after)
+        return list(loaded.items())
 
     def snapshot(self, thread_id: str) -> Stored | None:
         """Give the snapshot of a thread: its number, the epoch of its writer, its bytes."""
@@ -137,7 +153,7 @@ class Rows:
         return self.checked(thread_id, *rows[0], what="snapshot") if rows else None
 
     def checked(
-        self, thread_id: str, seq: int, epoch: int, record: bytes, crc: int | None, what: str = "record"
+        self, thread_id: str, seq: int, epoch: int, record: bytes, crc: int | None, *, what: str = "record"
     ) -> Stored:
         """Compare a row with its checksum.
 
@@ -145,9 +161,7 @@ class Rows:
             JournalError: they differ.
         """
         if crc is not None and crc != checksum(thread_id, seq, epoch, record):
-            raise JournalError(
-                f"journal {self.path}: thread {thread_id}, {what} {seq} is damaged: its checksum does not match"
-            )
+            raise self._damaged(thread_id, what, seq)
         return Stored(seq, epoch, record)
 
     def _part(self, thread_id: str, after: int) -> tuple[int, list[Stored]]:
@@ -156,31 +170,18 @@ class Rows:
             seqs = self.select(_SNAPSHOT_SEQ, thread_id)
             rows = self.select(_READ, thread_id, after, _READ_CHUNK)
         found = [self.checked(thread_id, *row) for row in rows]
-        for before, stored in zip(found, found[1:], strict=False):
+        for before, stored in pairwise(found):
             if stored.seq != before.seq + 1:
                 raise self._missing(thread_id, before.seq + 1)
         return (seqs[0][0] if seqs else 0), found
 
-    def _chunk(self, after: str) -> list[tuple[str, Loaded]]:
-        with self._view():
-            loaded: dict[str, Loaded] = {}
-            for thread_id, epoch, seq, writer, data, crc in self.select(_HEADS, after, _HEADS_CHUNK):
-                if seq is None:
-                    loaded[thread_id] = Loaded(epoch, None, 0, [])
-                else:
-                    snapshot = self.checked(thread_id, seq, writer, data, crc, "snapshot")
-                    loaded[thread_id] = Loaded(epoch, snapshot.record, seq, [])
-            if loaded:
-                self._fill(loaded, after)
-        return list(loaded.items())
-
     def _fill(self, loaded: dict[str, Loaded], after: str) -> None:
         """Add the records after the snapshots; if they are many, drop the last threads, for the next chunk to bring."""
         cursor = self.db.execute(_TAILS, (after, next(reversed(loaded))))
-        current, expected = "", 0
+        current, expected, thread_crc = "", 0, 0
         records: list[Stored] = []
-        count = size = 0
-        for thread_id, seq, epoch, record, crc in cursor:
+        size = 0
+        for count, (thread_id, seq, epoch, record, crc) in enumerate(cursor):
             if thread_id != current:
                 if count >= _TAILS_CHUNK or size >= _TAILS_BYTES:
                     cursor.close()
@@ -188,12 +189,14 @@ class Rows:
                     for later in ids[ids.index(thread_id) :]:
                         del loaded[later]
                     return
-                current, records, expected = thread_id, loaded[thread_id].records, loaded[thread_id].snapshot_seq + 1
+                current, thread_crc = thread_id, crc32(thread_id.encode())
+                records, expected = loaded[thread_id].records, loaded[thread_id].snapshot_seq + 1
             if seq != expected:
                 raise self._missing(thread_id, expected)
-            records.append(self.checked(thread_id, seq, epoch, record, crc))
+            if crc is not None and crc != crc32(record, place(thread_crc, seq, epoch)):
+                raise self._damaged(thread_id, "record", seq)
+            records.append(Stored(seq, epoch, record))
             expected += 1
-            count += 1
             size += len(record)
 
     @contextmanager
@@ -207,6 +210,11 @@ class Rows:
                 self.db.execute("COMMIT")
         except sqlite3.Error as error:
             raise explain(self.path, "read", error) from error
+
+    def _damaged(self, thread_id: str, what: str, seq: int) -> JournalError:
+        return JournalError(
+            f"journal {self.path}: thread {thread_id}, {what} {seq} is damaged: its checksum does not match"
+        )
 
     def _missing(self, thread_id: str, seq: int) -> JournalError:
         return JournalError(f"journal {self.path}: thread {thread_id}, record {seq} is missing, later ones are there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from zlib import crc32
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "checksum", "migrate", "read_as_current", "version_of"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "checksum", "migrate", "place", "read_as_current", "version_of"]
 
 APPLICATION_ID = 0x676F616C  # "goal"
 
@@ -40,7 +40,8 @@ _MIGRATIONS = (
             UNIQUE (thread_id, seq)
         ) STRICT""",
         """INSERT INTO steps (thread_id, seq, epoch, record, crc)
-            SELECT thread_id, seq, epoch, record, checksum(thread_id, seq, epoch, record) FROM steps_1 ORDER BY rowid""",
+            SELECT thread_id, seq, epoch, record, checksum(thread_id, seq, epoch, record)
+            FROM steps_1 ORDER BY rowid""",
         "DROP TABLE steps_1",
         """CREATE TABLE snapshots (
             thread_id TEXT NOT NULL PRIMARY KEY,
@@ -53,6 +54,10 @@ _MIGRATIONS = (
     ),
 )
 SCHEMA_VERSION = len(_MIGRATIONS)
+
+# Odd numbers far apart: neighbours in a history, and successive owners, start from quite different values.
+_SEQ_STEP = 0x9E3779B1
+_EPOCH_STEP = 0x85EBCA77
 
 # A reader changes nothing in the file: it sees an old version through views with the current names.
 _VIEWS = {
@@ -67,7 +72,12 @@ _VIEWS = {
 
 def checksum(thread_id: str, seq: int, epoch: int, data: bytes) -> int:
     """Give the CRC-32 of a record or a snapshot together with its place, so that one in a wrong place shows too."""
-    return crc32(data, crc32(f"{thread_id}\n{seq}\n{epoch}\n".encode()))
+    return crc32(data, place(crc32(thread_id.encode()), seq, epoch))
+
+
+def place(thread_crc: int, seq: int, epoch: int) -> int:
+    """Give what the CRC-32 of a record starts from; it is part of the format."""
+    return (thread_crc + seq * _SEQ_STEP + epoch * _EPOCH_STEP) & 0xFFFFFFFF
 
 
 def version_of(db: sqlite3.Connection) -> int | None:

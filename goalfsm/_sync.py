@@ -269,8 +269,19 @@ class SyncThread:
 
     def start_goal(self, objective: str, *, token_budget: int | None = None, meta: Any = None) -> SyncGoal:
         """Start a goal; see `Thread.start_goal`."""
-        goal = self._portal.call(self._handle.start_goal, objective, token_budget=token_budget, meta=meta)
-        return SyncGoal(self._portal, goal)
+        begun: list[GoalHandle] = []
+
+        async def start() -> None:
+            begun.append(await self._handle.start_goal(objective, token_budget=token_budget, meta=meta))
+
+        try:
+            self._portal.call(start)
+        except KeyboardInterrupt:
+            # The start may have been done just before: nobody would hold the goal that it began.
+            for goal in begun:
+                self._portal.call(goal.cancel_joined)
+            raise
+        return SyncGoal(self._portal, begun[0])
 
     def run_goal(self, objective: str, *, token_budget: int | None = None, meta: Any = None) -> Result:
         """Start a goal and wait for its result; see `Thread.run_goal`."""

@@ -18,14 +18,16 @@ from goalfsm import _words
 from goalfsm import effects as fx
 from goalfsm import events as ev
 from goalfsm._adapter import Connection, Notification, Outgoing, ThreadInfo
-from goalfsm._core import CoreStep, ThreadCore
+from goalfsm._core import WAITING, CoreStep, ThreadCore
 from goalfsm._errors import GoalfsmError, JournalError, StaleOwner, TransportClosed
 from goalfsm._fold import Record, encode_record, record_of
 from goalfsm._guards import IN_LANE, live
 from goalfsm._kernel import Verdict
+from goalfsm._log import shows_debug
 from goalfsm._machines import Operation
 from goalfsm._message import Content, Message
 from goalfsm._performing import PERFORM
+from goalfsm._pulse import Pulse
 from goalfsm._run import Run
 from goalfsm._values import GoalView
 
@@ -38,6 +40,7 @@ RETRY_SECONDS = 0.5
 UNWRITTEN = "no byte was written"
 TURNS_KEPT = 256
 _TURN_ENDS = (ev.TurnCompleted, ev.TurnFailed, ev.TurnInterrupted)
+_ODD = (Verdict.ANOMALY, Verdict.STALE)
 _READS = (ev.Found, ev.Absent, ev.ReadFailed)
 _ANSWERS = (
     ev.ClearOk, ev.SetOk, ev.CallRefused, ev.PauseOk, ev.InterruptOk, ev.InterruptNone, ev.InterruptOther,
@@ -114,17 +117,17 @@ class ThreadRuntime:
         self.replayed = False
         self.resumed = False
         self.last_heard = engine.clock.monotonic()
-        self.changed = anyio.Event()
+        self.changed = Pulse()
         self.log = engine.log.bind(thread=thread_id)
         self._inbox: deque[_Item] = deque()
-        self._news = anyio.Event()
+        self._news = Pulse()
 
     # -- the inbox --------------------------------------------------------------------------------
 
     def put(self, *events: ev.TypedEvent) -> None:
         """Append facts to the inbox."""
         self._inbox.append(events)
-        self._news.set()
+        self._news.fire()
 
     def put_note(self, note: Notification) -> None:
         """Append a raw notification; the end of a turn is shown to readers before the fact ends their run."""
@@ -133,12 +136,12 @@ class ThreadRuntime:
             self._inbox.insert(len(self._inbox) - 1, note)
         else:
             self._inbox.append(note)
-        self._news.set()
+        self._news.fire()
 
     def put_write(self, message_id: str, attempt: int) -> None:
         """Append a write request; the write section is entered when its turn comes."""
         self._inbox.append(_Write(message_id, attempt))
-        self._news.set()
+        self._news.fire()
 
     async def command(
         self,
@@ -162,7 +165,7 @@ class ThreadRuntime:
             raise TransportClosed("the engine is closed")
         command = Command(event, content, prepare, only_if)
         self._inbox.append(command)
-        self._news.set()
+        self._news.fire()
         await command.done.wait()
         if command.error is not None:
             raise command.error
@@ -183,9 +186,12 @@ class ThreadRuntime:
         try:
             while True:
                 while not self._inbox:
-                    self._news = anyio.Event()
                     await self._news.wait()
-                await self._handle(self._inbox.popleft())
+                item = self._inbox.popleft()
+                if isinstance(item, Notification):
+                    self._hear(item)
+                else:
+                    await self._handle(item)
         except Exception as error:  # noqa: BLE001  one thread's bug must not end the others; it fails closed
             self._break(error)
 
@@ -198,8 +204,7 @@ class ThreadRuntime:
 
     def wake(self) -> None:
         """Wake everybody who waits for any change of this thread."""
-        self.changed.set()
-        self.changed = anyio.Event()
+        self.changed.fire()
 
     def _fail_commands(self, error: BaseException) -> None:
         waiting = list(self._inbox)
@@ -223,11 +228,12 @@ class ThreadRuntime:
 
     # -- one item ---------------------------------------------------------------------------------
 
-    async def _handle(self, item: _Item) -> None:
-        if isinstance(item, Notification):
-            if self.run is not None and not self.run.how:
-                self.run.hear(item)
-        elif isinstance(item, Command):
+    def _hear(self, note: Notification) -> None:
+        if self.run is not None and not self.run.how:
+            self.run.hear(note)
+
+    async def _handle(self, item: tuple[ev.TypedEvent, ...] | Command | _Write) -> None:
+        if isinstance(item, Command):
             await self._handle_command(item)
         elif isinstance(item, _Write):
             await self._write_section(item)
@@ -315,7 +321,7 @@ class ThreadRuntime:
         for move in step.moves:
             if move.machine == "follow_up" and move.source != move.target:
                 self._take_told({move.id: self._told(step, move.id, event, move.why)})
-        self._accept(step, event)
+        self._accept(step)
 
     # -- journal, then perform --------------------------------------------------------------------
 
@@ -328,13 +334,13 @@ class ThreadRuntime:
             await self.engine.journal.append(self.id, self.core.epoch, self.seq + 1, encode_record(record))
             self.seq += 1
             self.journaled = step.core
-        self._accept(step, event, content)
+        self._accept(step, content)
         if record is not None:
             self._take_told(record.told)
         self._perform(step, event)
 
     def _record(self, step: CoreStep, event: ev.TypedEvent, content: Content | None) -> Record | None:
-        odd = any(judged.verdict in (Verdict.ANOMALY, Verdict.STALE) for judged in step.verdicts)
+        odd = any(judged.verdict in _ODD for judged in step.verdicts)
         if step.core is self.core or (step.core == self.core and not step.effects and not odd and content is None):
             return None
         record = record_of(self.journaled, step, event, self.engine.clock.wall())
@@ -369,7 +375,7 @@ class ThreadRuntime:
             if message_id in self.messages:
                 self.messages[message_id].take_told(words)
 
-    def _accept(self, step: CoreStep, event: ev.TypedEvent, content: Content | None = None) -> None:
+    def _accept(self, step: CoreStep, content: Content | None = None) -> None:
         """Make the step the truth in memory, and tell everybody who watches."""
         before, self.core = self.core, step.core
         if content is not None and self._coming is not None:
@@ -381,7 +387,7 @@ class ThreadRuntime:
                     message.row = row
                     message.wake()
         for judged in step.verdicts:
-            if judged.verdict in (Verdict.ANOMALY, Verdict.STALE):
+            if judged.verdict in _ODD:
                 detail = f"{judged.machine} {judged.id} is {judged.state}: {judged.event}".replace("  ", " ")
                 self.engine.odd(self.id, str(judged.verdict), detail)
         if self.core.turn.state == "running" and live(self.core) and self.core.operation is not None:
@@ -409,10 +415,13 @@ class ThreadRuntime:
         if message.id not in self.messages:
             self.messages[message.id] = message
             if content.expires_in is not None:
-                self.arm(("expire", message.id), content.expires_in, ev.Expire(message.id))
+                message.expires_at = self.engine.clock.wall() + content.expires_in
+                self.arm_expiry(message)
         message.content = content
 
     def _log_moves(self, step: CoreStep) -> None:
+        if not step.moves or not shows_debug(self.log):
+            return
         for move in step.moves:
             if move.source != move.target:
                 row = step.core.row(move.id) if move.id else None
@@ -429,6 +438,8 @@ class ThreadRuntime:
                 self._tell_message(move.id, move.target)
                 if move.source == "delivering":
                     self.disarm("answer", move.id)
+                if move.target in WAITING and move.source not in WAITING and move.id in self.messages:
+                    self.arm_expiry(self.messages[move.id])
         for effect in step.effects:
             PERFORM[effect.name](self, effect, event)
         self.engine.after_step(self)
@@ -465,7 +476,7 @@ class ThreadRuntime:
             step = self.core.handle(event)
             granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
             if granted is not None:
-                self._accept(step, event)
+                self._accept(step)
                 self._write(connection, granted)
             item.handled.set()
             if granted is None:
@@ -476,7 +487,7 @@ class ThreadRuntime:
         async with connection.writing():
             handled = anyio.Event()
             self._inbox.append(_Write(item.id, item.attempt, handled))
-            self._news.set()
+            self._news.fire()
             await handled.wait()
 
     def _true_epoch(self) -> int:
@@ -515,6 +526,16 @@ class ThreadRuntime:
     def arm(self, key: tuple[Any, ...], seconds: float, event: ev.TypedEvent) -> None:
         """Put `event` into the inbox after `seconds`; the same key again replaces it."""
         self.engine.timers.arm((self.id, *key), seconds, lambda: self.put(event))
+
+    def arm_expiry(self, message: Message) -> None:
+        """Let a message that rests too long expire; on its way it cannot, so this is asked again when it comes back."""
+        if message.expires_at is None:
+            return
+        rest = message.expires_at - self.engine.clock.wall()
+        if rest > 0:
+            self.arm(("expire", message.id), rest, ev.Expire(message.id))
+        else:
+            self.put(ev.Expire(message.id))
 
     def disarm(self, *key: Any) -> None:
         """Forget a deadline."""

@@ -57,15 +57,22 @@ def reason(row: FollowUp, event: Any, why: str) -> str:
         return _PLAIN[row.state]
     if row.state == "uncertain":
         return f"it may have been taken: {_doubt(event.name)}"
+    if row.state == "discarded":
+        return "a person dropped it" if event.name == "resolve_drop" else "it was withdrawn before it was delivered"
     if row.state == "held":
         return f"held: {row.reason}" if row.reason else "held"
     if row.state == "requeued":
-        if _unwritten(event):
-            return f"not delivered: {words}"
-        if row.proof == "refusal" and words:
-            return f"the provider refused it: {words}"
-        return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
+        return _requeued(row, event, why)
     return words or why
+
+
+def _requeued(row: FollowUp, event: Any, why: str) -> str:
+    words = getattr(event, "message", "")
+    if _unwritten(event):
+        return f"not delivered: {words}"
+    if row.proof == "refusal" and words:
+        return f"the provider refused it: {words}"
+    return f"not delivered, nothing was sent by itself again: {_back(event, why)}"
 
 
 _PLAIN = {

@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
 from goalfsm._errors import GoalfsmError, UnknownName
+from goalfsm._history import journal_moments, observed_moments, read_journal
 from goalfsm._ir import Spec
 from goalfsm._picture import legend, overview
 from goalfsm._render_dot import dot as _dot
 from goalfsm._render_mermaid import mermaid as _mermaid
 from goalfsm._render_table import table as _table
+from goalfsm._sequence import sequence
 
-__all__ = ["ImageKind", "dot", "image", "legend", "mermaid", "overview", "table"]
+__all__ = [
+    "ImageKind",
+    "dot",
+    "image",
+    "journal_sequence",
+    "legend",
+    "mermaid",
+    "overview",
+    "table",
+    "traffic_sequence",
+]
 
 ImageKind = Literal["svg", "png"]
 
@@ -72,6 +86,34 @@ def image(spec: Spec, kind: ImageKind, *, highlight: str = "", ignored: bool = F
         words = done.stderr.decode(errors="replace").strip()
         raise GoalfsmError(f"{program} failed with exit code {done.returncode}: {words}")
     return done.stdout
+
+
+def journal_sequence(path: str | Path, thread: str | None = None, *, text: bool = False) -> str:
+    """Draw the history of a journal file as a Mermaid sequence diagram of host, goalfsm and provider.
+
+    Args:
+        path: the journal; it is only read.
+        thread: one thread's id; None draws them all, one after the other.
+        text: show what messages say, too.
+
+    Raises:
+        JournalError: it is no journal, or cannot be read.
+        UnknownName: it holds no such thread.
+    """
+    return sequence(journal_moments(read_journal(path, thread)), text=text)
+
+
+def traffic_sequence(recording: Iterable[str | bytes], *, text: bool = False) -> str:
+    """Draw recorded traffic, as `replay` understands it, as a Mermaid sequence diagram.
+
+    Args:
+        recording: its lines.
+        text: show what messages say, too.
+
+    Raises:
+        NotATrace: it is not a readable recording.
+    """
+    return sequence(observed_moments(recording)[1], text=text)
 
 
 def _known(spec: Spec, state: str) -> str:

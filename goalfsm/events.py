@@ -7,6 +7,7 @@ generic `Event(name, **fields)`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -99,11 +100,16 @@ def names() -> tuple[str, ...]:
 def encode(event: TypedEvent) -> dict[str, Any]:
     """Turn a built-in event into JSON-ready values; fields that stand at their default are left out."""
     out: dict[str, Any] = {"name": event.name}
-    for field in attrs.fields(type(event)):
-        value = getattr(event, field.name)
-        if value != field.default:
-            out[field.name] = value
+    for field, default in _defaults(type(event)):
+        value = getattr(event, field)
+        if value != default:
+            out[field] = value
     return out
+
+
+@cache
+def _defaults(cls: type[TypedEvent]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in attrs.fields(cls))
 
 
 def decode(record: dict[str, Any]) -> TypedEvent:

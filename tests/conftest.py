@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
+from real_parsers import install
 from surfaces import Surface
 
 from goalfsm.adapters.codex import Codex
@@ -47,3 +48,11 @@ def make_double(tmp_path):
 
         made = []
         yield make
+
+
+@pytest.fixture(scope="session")
+def parsers(request):
+    """The real parsers of the diagrams' formats."""
+    parsers = install(request.config.cache.mkdir("mermaid"))
+    yield parsers
+    parsers.close()

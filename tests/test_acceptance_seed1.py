@@ -45,8 +45,8 @@ def last(*steps):
 def in_order(words, *wanted):
     """Whether these words came, and no others, in this order; those of a set in any."""
     rest = list(words)
-    for part in wanted:
-        part = part if isinstance(part, set) else {part}
+    for words_here in wanted:
+        part = words_here if isinstance(words_here, set) else {words_here}
         came, rest = rest[: len(part)], rest[len(part) :]
         assert set(came) == part, f"{came} instead of {part} in {words}"
     return not rest
@@ -171,7 +171,7 @@ async def test_t05_native_continuation_retains_initial_authority_and_steers_once
         message = await thread.submit("now", id="m1")
         outcome = await message.settled()
         assert (outcome.state, outcome.turn_id, outcome.physical_turn_id) == ("delivered", goal.id, second_turn)
-        assert [goal_id for goal_id in engine.live()] == [thread.id]
+        assert engine.live() == [thread.id]
         double.release("go")
         await ended(goal)
         assert [p["expectedTurnId"] for p in steers(double)] == [second_turn]
@@ -236,9 +236,8 @@ async def test_t07_stop_fence_in_native_gap_settles_held_followup_without_send(m
 # -- T8, T9, T14: the writer is blocked in a full pipe ---------------------------------------------------------------
 
 
-async def blocked_delivery(engine, thread, frozen, other):
+async def blocked_delivery(thread, other):
     """A message whose fence is durable, and which waits to be written behind a pipe that takes nothing more."""
-    frozen.__enter__()
     await fill_pipe(other)
     message = await thread.submit("never written", id="m1")
     await state(message, "delivering")
@@ -261,7 +260,7 @@ async def test_t08_writer_owner_change_requeues_held_without_sending_or_replacin
         thread, other = await engine.start_thread(), await engine.start_thread()
         await thread.start_goal("x", meta=AUTHORITY)
         with Frozen(double) as frozen:
-            message = await blocked_delivery(engine, thread, frozen, other)
+            message = await blocked_delivery(thread, other)
             async with on(heir_of(double, make_double), journal=journal) as second:
                 successor = await second.take_over(thread.id)
                 theirs = successor._runtime
@@ -296,7 +295,7 @@ async def test_t09_cancellation_after_delivery_starts_settles_once_without_succe
         goal = await thread.start_goal("x", meta=AUTHORITY)
         runner = asyncio.create_task(goal.result())
         with Frozen(double) as frozen:
-            message = await blocked_delivery(engine, thread, frozen, other)
+            message = await blocked_delivery(thread, other)
             waiter = asyncio.create_task(message.settled())
             async with on(heir_of(double, make_double), journal=journal) as second:
                 successor = await second.take_over(thread.id)
@@ -328,7 +327,7 @@ async def test_t14_repeated_cancel_detaches_goal_only_admission_and_settles_wait
         goal = await thread.start_goal("x", meta=AUTHORITY)
         runner = asyncio.create_task(goal.result())
         with Frozen(double) as frozen:
-            message = await blocked_delivery(engine, thread, frozen, other)
+            message = await blocked_delivery(thread, other)
             waiter = asyncio.create_task(message.settled())
             for _ in range(3):
                 runner.cancel()

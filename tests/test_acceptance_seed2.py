@@ -67,7 +67,7 @@ async def test_g02_goal_stream_shows_one_logical_lifecycle(surface, codex, model
         physical = list(dict.fromkeys(event.physical_turn_id for event in events if event.physical_turn_id))
         assert len(physical) == 2
         assert physical[0] == goal.id
-        said = {turn: "" for turn in physical}
+        said = dict.fromkeys(physical, "")
         for event in events:
             if event.method == "item/agentMessage/delta":
                 said[event.physical_turn_id] += event.params["delta"]
@@ -182,16 +182,15 @@ def _stale_interrupt(connection, over):
 
 
 @pytest.mark.parametrize(
-    ("code", "words", "status"),
+    "failure",
     [
         ("server_error", "the mock model fell over", GoalStatus.BLOCKED),
         ("insufficient_quota", "Quota exceeded", GoalStatus.USAGE_LIMITED),
     ],
     ids=["server_error", "quota"],
 )
-async def test_g08_failed_goal_raises_the_providers_words_and_leaves_thread_usable(
-    surface, codex, model, code, words, status
-):
+async def test_g08_failed_goal_raises_the_providers_words_and_leaves_thread_usable(surface, codex, model, failure):
+    code, words, status = failure
     model.script(fail(code, words))
     async with opened(surface, codex) as engine:
         thread = await engine.start_thread()

@@ -128,6 +128,29 @@ def test_g09_a_second_keyboard_interrupt_joins_the_clean_up_of_the_first(codex, 
         sync_chat_works(engine, thread, model, 2)
 
 
+def test_g09_keyboard_interrupt_at_the_very_end_of_a_start_leaves_no_goal_that_nobody_holds(codex, model, monkeypatch):
+    hold = Hold()
+    model.script(say("thinking about it", hold=hold))
+    with open_sync(codex) as engine:
+        thread = engine.start_thread()
+        portal = engine._portal._portal
+        start = portal.start_task_soon
+
+        def late(function, *args):
+            future = start(function, *args)
+            future.result(LIMIT)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(portal, "start_task_soon", late)
+        with pytest.raises(KeyboardInterrupt):
+            thread.start_goal("ship it")
+        assert (thread.status().turn, thread.status().operation) == ("idle", "interrupted")
+        assert thread.goal().status == "paused"
+        assert engine.live() == []
+        hold.release()
+
+
 @pytest.mark.parametrize("wait", ["run_goal", "result"])
 async def test_g18_cancelled_runner_stops_the_goal_and_the_cancellation_goes_on(codex, model, wait):
     hold = Hold()
@@ -205,6 +228,46 @@ async def test_g19_start_cancelled_after_model_work_began_interrupts_that_work(c
         assert (await thread.goal()).status == "paused"
         assert engine.live() == []
         await chat_works(engine, thread, model, 1)
+
+
+async def test_a_cancelled_ordinary_turn_is_stopped_also_while_its_start_is_on_its_way(codex, model):
+    hold = Hold()
+    model.script(say("thinking about it", hold=hold))
+    async with opened(ASYNC, codex) as engine:
+        thread = await engine.start_thread()
+        gate = WireGate(connection_of(engine), b'"result":{"turn":{')
+        task = asyncio.create_task(thread.run("keep busy"))
+        await reached(hold)
+        assert await in_thread(gate.shut.wait, LIMIT)
+        task.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert not task.done()
+        gate.open()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ((await thread.status()).turn, engine.live()) == ("idle", [])
+        await chat_works(engine, thread, model, 1)
+
+
+async def test_a_cancelled_ordinary_turn_that_waits_behind_another_is_never_sent(codex, model):
+    hold = Hold()
+    model.script(say("thinking about it", hold=hold), say("done"))
+    async with opened(ASYNC, codex) as engine:
+        thread = await engine.start_thread()
+        first = asyncio.create_task(thread.run("keep busy"))
+        await reached(hold)
+        # Once while it is being written down, once while it waits.
+        for blocked in (False, True):
+            second = asyncio.create_task(thread.run("me too"))
+            await (anyio.wait_all_tasks_blocked() if blocked else asyncio.sleep(0))
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            assert thread.follow_ups() == []
+        hold.release()
+        assert (await first).status == "completed"
+        assert model.shown("me too") == 0
+        assert engine.live() == []
 
 
 # -- a reader leaves, the server dies -----------------------------------------------------------------------------------

@@ -100,7 +100,12 @@ async def test_switched_off_goals_are_told_by_every_goal_call(surface, model, tm
     codex = Codex(cwd=tmp_path, codex_home=home, env=write_codex_home(home, model.port, goals=False))
     async with opened(surface, codex) as engine:
         thread = await engine.start_thread()
-        for call in (thread.set_goal("ship it"), thread.pause_goal(), thread.clear_goal(), thread.start_goal("ship it")):
+        for call in (
+            thread.set_goal("ship it"),
+            thread.pause_goal(),
+            thread.clear_goal(),
+            thread.start_goal("ship it"),
+        ):
             with pytest.raises(ProviderRefused, match=r"^goals feature is disabled$"):
                 await call
         assert engine.live() == []

@@ -9,7 +9,7 @@ from goalfsm.testing._world import begin
 
 WORLDS = {
     "one message, a stop and a lost answer": {
-        "rows": {"a": "auto"}, "budget": {"stop": 1, "lose_answer": 1, "early_answer_lost": 1},
+        "rows": {"a": "auto"}, "budget": {"stop": 1, "lose_answer": 1},
     },
     "two messages and a stop": {"rows": {"a": "auto", "b": "auto"}, "budget": {"stop": 1}},
     "two messages, a turn of its own behind the goal": {

@@ -12,8 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from goalfsm import events as ev
 from goalfsm._guards import IN_LANE, live
+from goalfsm.testing._faults import faults
 from goalfsm.testing._laws import broken, unsettled
-from goalfsm.testing._moves import commands, faults, free, last_resort, make
+from goalfsm.testing._making import make
+from goalfsm.testing._moves import commands, free, last_resort
 from goalfsm.testing._world import begin
 
 PROVIDER = frozenset({"process", "begin", "calm", "show", "end", "mark", "perish"})
@@ -152,7 +154,15 @@ class ThreadLives(RuleBasedStateMachine):
         """Composition 1: a message that rests carries nothing of an admission into the next one."""
         for row in self.world.core.rows:
             if row.state in ("queued", "held", "requeued"):
-                assert (row.op, row.ref, row.route, row.turn_id, row.tries, row.written, row.wish) == (0, "", "", "", 0, False, "")
+                assert (row.op, row.ref, row.route, row.turn_id, row.tries, row.written, row.wish) == (
+                    0,
+                    "",
+                    "",
+                    "",
+                    0,
+                    False,
+                    "",
+                )
 
     def teardown(self):
         """E2, E20, P2: left alone, everything is settled, or open for a reason that a person is told."""

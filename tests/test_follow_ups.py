@@ -102,6 +102,17 @@ async def test_an_idle_thread_gives_a_message_a_turn_of_its_own(make_double):
         assert order(double) == [("start", "m1")]
 
 
+async def test_the_fence_of_a_message_that_begins_its_own_turn_knows_the_size_of_the_providers_record(make_double):
+    async with on(double := make_double(turn(say("ok")), faults=(Fault.request("turn/start", "mute"),))) as engine:
+        thread = await engine.start_thread()
+        message = await thread.submit("hello", id="m1")
+        fence = [entry.record for entry in await engine.journal.read(thread.id) if b"write_fence" in entry.record]
+        assert len(fence) == 1
+        assert b'"position":' in fence[0]
+        assert (await message.settled()).state == "delivered"
+        assert double.writes("m1") == 1
+
+
 async def test_a_steer_with_nothing_running_comes_back_with_the_reason(make_double):
     async with on(double := make_double()) as engine:
         thread = await engine.start_thread()
@@ -200,8 +211,7 @@ async def test_a_pipe_that_takes_nothing_gives_the_message_back_unwritten(make_d
     async with on(double, soon(answer=0.3)) as engine:
         thread, other = await engine.start_thread(), await engine.start_thread()
         await thread.start_goal("x")
-        with Frozen(double) as frozen:
-            frozen.__enter__()
+        with Frozen(double):
             await fill_pipe(other)
             outcome = await (await thread.submit("stuck", id="m1")).settled()
             assert (outcome.state, outcome.evidence) == ("requeued", "zero_bytes: the last check before the write failed")
@@ -359,6 +369,24 @@ async def test_a_message_withdrawn_before_its_write_is_never_written(make_double
         assert double.writes("m1") == 0
         with pytest.raises(IllegalCommand, match="discarded"):
             await message.release()
+
+
+async def test_a_message_withdrawn_while_its_write_waits_for_the_pipe_is_discarded_unwritten(make_double):
+    double = make_double(turn(gate("go"), thread=0))
+    async with on(double) as engine:
+        thread, other = await engine.start_thread(), await engine.start_thread()
+        await thread.start_goal("x")
+        with Frozen(double) as frozen:
+            await fill_pipe(other)
+            message = await thread.submit("never mind", id="m1")
+            await state(message, "delivering")
+            await message.withdraw()
+            assert message.state == "delivering"
+            frozen.thaw()
+            assert (await message.settled()).state == "discarded"
+        await double.received("turn/start", client_id="filler")
+        await quiet(thread)
+        assert double.writes("m1") == 0
 
 
 @pytest.mark.parametrize(("lost", "fate"), [(True, "discarded"), (False, "delivered")])
@@ -633,3 +661,14 @@ async def test_a_message_on_its_way_does_not_expire():
         assert message.state == "acknowledged"
         adapter.release("echo")
         await clock.run_until(lambda: message.state == "delivered")
+
+
+async def test_a_message_that_comes_back_after_its_time_expires_then():
+    faults = (Fault.echo("lose"),)
+    async with simulated(turn(gate("go"), complete_goal()), faults=faults) as (clock, adapter, thread, _goal):
+        message = await thread.submit("by noon", id="m1", expires_in=5.0)
+        await clock.advance(30.0)
+        assert message.state == "acknowledged"
+        adapter.release("go")
+        await clock.run_until(lambda: message.state == "expired")
+        assert adapter.server.writes("m1") == 1

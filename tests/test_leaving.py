@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import pytest
@@ -33,7 +34,7 @@ async def test_leaving_while_a_goal_runs_ends_the_server_in_time_and_decides_the
         left = time.monotonic()
     assert time.monotonic() - left < 5
     assert not alive(pid)
-    with pytest.raises(TransportClosed, match="engine is closed|ended by this side"):
+    with pytest.raises(TransportClosed, match=r"engine is closed|ended by this side"):
         await goal.result()
     assert (goal.state, engine.live()) == ("lost", [])
     async with opened(surface, codex) as engine:
@@ -82,22 +83,17 @@ async def test_leaving_wakes_whoever_still_waits(surface, codex, model):
 
 def server_children():
     """The processes that are children of this one, zombies included."""
-    tasks = f"/proc/{os.getpid()}/task"
-    found = set()
-    for task in os.listdir(tasks):
-        with open(f"{tasks}/{task}/children") as children:
-            found |= set(children.read().split())
-    return found
+    tasks = Path("/proc/self/task").iterdir()
+    return {child for task in tasks for child in (task / "children").read_text().split()}
 
 
 def descriptors():
     gc.collect()
     found = {}
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
-        except OSError:
-            continue
+    for fd in Path("/proc/self/fd").iterdir():
+        # The one that this very listing reads from is gone by now.
+        with suppress(OSError):
+            found[fd.name] = str(fd.readlink())
     return found
 
 

@@ -66,6 +66,16 @@ async def test_lines_that_mean_nothing_are_counted_and_the_goal_goes_on(make_dou
     assert words[1:4] == ["before", "after", "done"]
 
 
+async def test_what_is_odd_reaches_the_hosts_log_with_its_thread_and_without_any_text(make_double, caplog):
+    double = make_double(last(goal_status("dreaming"), goal_status("active"), say("a secret")))
+    async with on(double) as engine:
+        thread = await engine.start_thread()
+        await (await thread.start_goal("a secret")).result()
+    [record] = [each for each in caplog.records if each.name == "goalfsm" and each.levelname == "WARNING"]
+    assert (record.getMessage(), record.thread_id) == ("unknown_status", thread.id)
+    assert "secret" not in repr(vars(record))
+
+
 async def test_an_empty_line_is_nothing(make_double):
     odd, _, _ = await goal_through(make_double(last(raw(""), raw("   "))))
     assert odd == []

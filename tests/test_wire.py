@@ -73,7 +73,6 @@ NOTIFICATIONS = [
     (note("thread/goal/updated", goal=goal("usageLimited"), turnId=U), [ev.GoalUsageLimited(ref=REF)]),
     (note("thread/goal/updated", goal=goal("budgetLimited"), turnId=U), [ev.GoalBudgetLimited(ref=REF)]),
     (note("thread/goal/updated", goal=goal("complete"), turnId=U), [ev.GoalCompleted(ref=REF)]),
-    (note("thread/goal/updated", goal=goal("asleep"), turnId=U), [ev.GoalUnrecognised(ref=REF, word="asleep")]),
     (note("thread/goal/updated", goal=None), [ev.GoalCleared()]),
     (note("thread/goal/cleared"), [ev.GoalCleared()]),
     (note("item/started", item=user_item(), turnId=U), [ev.Echo(id="m-1", item="item-uuid", turn_id=U)]),
@@ -98,10 +97,13 @@ def test_a_notification_gives_its_facts_and_then_itself(msg, expected):
     assert not [each for each in heard if isinstance(each, Odd)]
 
 
-def test_a_goal_is_shown_before_its_fact_with_its_raw_word():
-    seen, fact, _ = Mapper().heard(note("thread/goal/updated", goal={**goal("asleep"), "tokenBudget": 500}))
+def test_a_goal_is_shown_before_its_fact_with_its_raw_word_and_an_unknown_word_is_counted():
+    odd, seen, fact, _ = Mapper().heard(note("thread/goal/updated", goal={**goal("asleep"), "tokenBudget": 500}))
+    assert isinstance(odd, Odd)
+    assert (odd.kind, "asleep" in odd.detail) == ("unknown_status", True)
     assert isinstance(seen, GoalSeen)
     assert isinstance(fact, Facts)
+    assert fact.events == (ev.GoalUnrecognised(ref=REF, word="asleep"),)
     assert seen.view is not None
     assert (seen.view.status, seen.view.raw_status) == (GoalStatus.UNKNOWN, "asleep")
     assert (seen.view.token_budget, seen.view.tokens_used, seen.view.objective) == (500, 3, "do it")

@@ -145,13 +145,22 @@ class ProcessTransport:
         self._signal(signal.SIGKILL)
 
     async def _read(self, fd: int, take: Callable[[bytes], None]) -> None:
-        while True:
-            await anyio.wait_readable(fd)
+        ended = anyio.Event()
+
+        def ready() -> None:
             data = _read_some(fd)
             if data == b"":
-                return
-            if data is not None:
+                ended.set()
+            elif data is not None:
                 take(data)
+
+        # Registered once: to wait anew for every piece costs two system calls and a turn of the loop more.
+        loop = asyncio.get_running_loop()
+        loop.add_reader(fd, ready)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(fd)
 
     def _take(self, data: bytes) -> None:
         start = 0

@@ -23,7 +23,7 @@ Examples:
     "--speed", type=click.FloatRange(min=0.1, max=100), default=1.0, show_default=True, help="How many times as fast."
 )
 def demo(journal: str | None, as_json: bool, speed: float) -> None:
-    """Show a goal of three turns with its follow-ups, one in a gap, one whose answer is lost, and one that a stop returns.
+    """Show a goal of three turns and its follow-ups: steered, held in a gap, with a lost answer, returned by a stop.
 
     The agent is simulated; goalfsm is not: its machines, its journal and its reading back are the real ones. What
     happens is told on stderr, the fates are printed on stdout.
@@ -40,8 +40,9 @@ def demo(journal: str | None, as_json: bool, speed: float) -> None:
     from goalfsm.cli._screen import Screen  # noqa: PLC0415  as above
 
     file = journal or str(Path(tempfile.mkdtemp(prefix="goalfsm-demo-")) / "demo.db")
-    screen = Screen(live=is_terminal(sys.stderr) and not as_json, below=lambda: scenes.below())
+    screen = Screen(live=is_terminal(sys.stderr) and not as_json)
     scenes = Scenes(screen, file, speed)
+    screen.below = scenes.below
     with screen:
         wrong = anyio.run(scenes.play)
     if as_json:

@@ -45,7 +45,7 @@ def diagram(machine: str, kind: str, highlight: str, ignored: bool, output: str 
         raise click.UsageError("a png would garble the terminal: name a file with -o")
     drawn = _drawn(spec, kind, highlight, ignored=ignored)
     if output is None:
-        click.get_binary_stream("stdout").write(drawn)
+        click.echo(drawn, nl=False)
         return
     try:
         Path(output).write_bytes(drawn)

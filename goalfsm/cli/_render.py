@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["count", "data_console", "fates_table", "first_words",
- "is_terminal", "labelled", "numbered", "style_of", "talk_console", "told", "verdict"]
+__all__ = [
+    "count",
+    "data_console",
+    "fates_table",
+    "first_words",
+    "is_terminal",
+    "labelled",
+    "numbered",
+    "style_of",
+    "talk_console",
+    "told",
+    "verdict",
+]
 
 FAILED_STYLE = "red"
 _OPEN_STYLE = "cyan"
@@ -28,6 +39,10 @@ _STYLES = {
     "expired": "dim",
     "completed": "green",
     "interrupted": "yellow",
+    "paused": "yellow",
+    "blocked": FAILED_STYLE,
+    "usage limited": FAILED_STYLE,
+    "budget limited": FAILED_STYLE,
     "failed": FAILED_STYLE,
 }
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")

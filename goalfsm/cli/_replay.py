@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
+from goalfsm._history import observed_moments
 from goalfsm._recording import NotATrace
 from goalfsm._replay import replay as replay_traffic
 from goalfsm._replay_report import Report, ThreadReport
+from goalfsm._sequence import Moment, sequence
 from goalfsm.cli import Failure, printable
+from goalfsm.cli._chart import print_chart
 from goalfsm.cli._render import data_console, fates_table, verdict
 
 if TYPE_CHECKING:
@@ -35,19 +38,28 @@ _WARNINGS_SHOWN = 20
     "--provider", type=click.Choice(["codex"]), default="codex", show_default=True, help="Whose protocol it is."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def replay(traffic: BinaryIO, provider: str, as_json: bool) -> None:
+@click.option("--format", "kind", type=click.Choice(["table", "mermaid"]), default="table", show_default=True)
+@click.option("--text", is_flag=True, help="Show in the diagram what messages say.")
+def replay(traffic: BinaryIO, provider: str, as_json: bool, kind: str, text: bool) -> None:
     """Tell the fate of every message in recorded traffic, as a passive observer; nothing is sent or changed.
 
     TRAFFIC.jsonl holds one message a line: {"dir": "send" or "recv", "msg": {...}}, and "conn" if there are several
-    connections. A message without a client id is called line:N, after the line that sent it.
+    connections. A message without a client id is called line:N, after the line that sent it. --format mermaid draws
+    what happened as a sequence diagram.
 
     Exits 0 if every message has a proven fate (delivered once, or returned with proof), 1 if one is uncertain,
     delivered twice or still open, or something was met that no machine expects, 2 if this is no readable recording.
     """
     del provider  # there is only one so far
+    if as_json and kind == "mermaid":
+        raise click.UsageError("--json and --format mermaid exclude each other")
     name = getattr(traffic, "name", "-")
+    moments: list[Moment] = []
     try:
-        report = replay_traffic(traffic)
+        if kind == "mermaid":
+            report, moments = observed_moments(traffic)
+        else:
+            report = replay_traffic(traffic)
     except NotATrace as error:
         raise Failure(f"{name}: {error}", 2) from error
     except OSError as error:
@@ -55,6 +67,8 @@ def replay(traffic: BinaryIO, provider: str, as_json: bool) -> None:
     _warn(report.warnings)
     if as_json:
         click.echo(msgspec.json.encode(report.as_json()).decode())
+    elif kind == "mermaid":
+        print_chart(sequence(moments, text=text))
     else:
         _print_report(report)
     if not report.is_clean:

@@ -82,7 +82,16 @@ def _objective(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
     help="The answer to every request of the provider.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event; the last one is the result.")
-def run(objective: str, provider: str, journal: str, token_budget: int | None, approvals: Any, as_json: bool, **codex: Any) -> None:
+def run(
+    *,
+    objective: str,
+    provider: str,
+    journal: str,
+    token_budget: int | None,
+    approvals: Any,
+    as_json: bool,
+    **codex: Any,
+) -> None:
     """Run OBJECTIVE as a goal; every line typed meanwhile is a follow-up, and its fate is told with evidence.
 
     Ctrl-C stops: the goal is paused, then its turn interrupted. A second Ctrl-C leaves without waiting.
@@ -101,9 +110,10 @@ def run(objective: str, provider: str, journal: str, token_budget: int | None, a
 
     adapter = _adapter(provider, codex)
     live = is_terminal(sys.stderr) and not as_json
-    screen = Screen(live=live, below=lambda: session.below(), quiet=as_json)
+    screen = Screen(live=live, quiet=as_json)
     typed = Typed(stdin_fd(), edited=live and is_terminal(sys.stdin), changed=screen.refresh)
     session = Session(adapter, Policy(approvals=approvals), journal, (JsonTeller if as_json else Teller)(screen), typed)
+    screen.below = session.below
     with typed, screen:
         code = anyio.run(session.run, objective, token_budget)
     if code:

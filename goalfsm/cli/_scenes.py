@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.abc
-import attrs
 import click
 import msgspec
 from rich.console import RenderableType
@@ -19,9 +18,9 @@ from goalfsm._errors import GoalfsmError
 from goalfsm._handles import FollowUpHandle, GoalHandle, Thread
 from goalfsm._values import Outcome, Policy, Result, Timeouts
 from goalfsm.cli import printable
-from goalfsm.cli._render import data_console, first_words, labelled, style_of, told, verdict
-from goalfsm.cli._scripts import FastClock, demo_goals
+from goalfsm.cli._render import data_console, labelled, style_of, told, verdict
 from goalfsm.cli._screen import Screen
+from goalfsm.cli._scripts import EXPECTED, Expected, FastClock, demo_goals
 from goalfsm.cli._tell import fate_record, print_fates
 from goalfsm.cli._watch import Watch, first_error
 
@@ -34,24 +33,6 @@ _TIMEOUTS = Timeouts(
     call=900, start=900, answer=_ANSWER_SECONDS, read_back=900, quiet=0.3, silence=90_000, stop=900, hand_over=900
 )
 _LIMIT_SECONDS = 60.0
-
-
-@attrs.frozen
-class Expected:
-    """The fate that a message must meet, and how often the agent must have seen it."""
-
-    state: str
-    evidence: str
-    turn: int
-    seen: int
-
-
-_EXPECTED = {
-    "m1": Expected("delivered", "echo", 1, 1),
-    "m2": Expected("delivered", "echo", 2, 1),
-    "m3": Expected("delivered", "read_back", 3, 1),
-    "m4": Expected("requeued", "read_back: absent", 0, 0),
-}
 
 
 class Scenes:
@@ -96,18 +77,22 @@ class Scenes:
                 raise first_error(group) from group
             self._look()
             if limit.cancelled_caught:
-                raise GoalfsmError(f"the demo did not end within {_LIMIT_SECONDS:g} s; its history is in {self.journal}")
+                raise GoalfsmError(
+                    f"the demo did not end within {_LIMIT_SECONDS:g} s; its history is in {self.journal}"
+                )
         return self._wrong()
 
     async def _play(self) -> None:
-        watch = self._watch = Watch(self._thread, on_message=self._on_message, on_turn=self._on_turn, on_run=self._on_run)
+        watch = self._watch = Watch(
+            self._thread, on_message=self._on_message, on_turn=self._on_turn, on_run=self._on_run
+        )
         self._tasks.start_soon(watch.follow)
         goal = await self._steered()
         await self._held_in_the_gap(goal)
         await self._answer_lost(goal)
         await self._returned_by_a_stop()
 
-    # -- the scenes ------------------------------------------------------------------------------------------------------
+    # -- the scenes ---------------------------------------------------------------------------------------------------
 
     async def _steered(self) -> GoalHandle:
         self._scene("1. A follow-up while a turn runs goes into that turn.")
@@ -154,7 +139,7 @@ class Scenes:
         await message.settled()
         await self._beat()
 
-    # -- what the person does --------------------------------------------------------------------------------------------
+    # -- what the person does -----------------------------------------------------------------------------------------
 
     async def _start(self, objective: str) -> GoalHandle:
         self._say("goal", objective)
@@ -179,7 +164,7 @@ class Scenes:
         assert self._watch is not None  # noqa: S101  the play has begun
         await self._watch.until(reached)
 
-    # -- what is told ----------------------------------------------------------------------------------------------------
+    # -- what is told -------------------------------------------------------------------------------------------------
 
     def _scene(self, text: str) -> None:
         self.screen.line()
@@ -217,10 +202,12 @@ class Scenes:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_row()
         for message, outcome in [] if self._watch is None else self._watch.outcomes():
-            grid.add_row(Text(message.id, style="bold"), Text(outcome.state, style=style_of(outcome.state)), message.text)
+            grid.add_row(
+                Text(message.id, style="bold"), Text(outcome.state, style=style_of(outcome.state)), message.text
+            )
         return grid
 
-    # -- the end ---------------------------------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         if self._watch is not None:
@@ -231,10 +218,12 @@ class Scenes:
     def _wrong(self) -> list[str]:
         wrong = []
         found = {message.id: outcome for message, outcome in self.fates}
-        for message_id, expected in _EXPECTED.items():
+        for message_id, expected in EXPECTED.items():
             outcome = found.get(message_id, Outcome(message_id, "missing"))
             turn = self.turns.get(outcome.physical_turn_id, 0)
-            now = Expected(outcome.state, outcome.evidence[: len(expected.evidence)], turn, self.seen.get(message_id, 0))
+            now = Expected(
+                outcome.state, outcome.evidence[: len(expected.evidence)], turn, self.seen.get(message_id, 0)
+            )
             if now != expected:
                 wrong.append(f"{message_id} should be {expected}, but is {now}")
         statuses = [str(result.status) for _, _, result in self.results if result is not None]

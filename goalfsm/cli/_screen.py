@@ -23,14 +23,16 @@ class Screen:
 
     Args:
         live: redraw lines below (a terminal), or only append whole lines.
-        below: what the redrawn lines show; asked at every `refresh`.
         quiet: say nothing at all.
+
+    Attributes:
+        below: gives what the redrawn lines show; asked at every `refresh`.
     """
 
-    def __init__(self, *, live: bool, below: Callable[[], RenderableType] | None = None, quiet: bool = False) -> None:
+    def __init__(self, *, live: bool, quiet: bool = False) -> None:
         self.console = talk_console()
         self.console.quiet = quiet
-        self._below = below
+        self.below: Callable[[], RenderableType] | None = None
         self._speaking: dict[str, str] = {}
         self._live: Live | None = None
         if live and not quiet:
@@ -52,8 +54,7 @@ class Screen:
 
     def stop(self) -> None:
         """Let the redrawn lines vanish; from now on lines are only appended. Idempotent."""
-        for speaker in list(self._speaking):
-            self.end_of_speech(speaker)
+        self.end_all_speech()
         if self._live is not None:
             self._live.update(Text(""), refresh=False)
             self._live.stop()
@@ -73,8 +74,8 @@ class Screen:
         """Draw the lines below anew."""
         if self._live is not None:
             parts = [labelled("", tail) for speech in self._speaking.values() if (tail := _tail(speech))]
-            if self._below is not None:
-                parts.append(self._below())  # type: ignore[arg-type]  any renderable will do
+            if self.below is not None:
+                parts.append(self.below())
             self._live.update(Group(*parts), refresh=True)
 
     # -- what the agent says, as it comes ------------------------------------------------------------------------------
@@ -94,6 +95,11 @@ class Screen:
             if line.strip() or rest is None:
                 self._said(line)
         self.refresh()
+
+    def end_all_speech(self) -> None:
+        """Whatever the agent was saying was cut."""
+        for item in list(self._speaking):
+            self.end_of_speech(item)
 
     def _said(self, text: str) -> None:
         self.console.print(labelled("", printable(text.expandtabs(4))))

@@ -6,11 +6,30 @@ import time
 from collections.abc import Sequence
 
 import anyio
+import attrs
 
 from goalfsm._adapter import Clock
 from goalfsm.adapters.simulated import Fault, Script, Simulated, complete_goal, gate, say, tool, turn
 
-__all__ = ["FastClock", "demo_goals", "small_goal"]
+__all__ = ["EXPECTED", "Expected", "FastClock", "demo_goals", "small_goal"]
+
+
+@attrs.frozen
+class Expected:
+    """The fate that a message must meet, and how often the agent must have seen it."""
+
+    state: str
+    evidence: str
+    turn: int
+    seen: int
+
+
+EXPECTED = {
+    "m1": Expected("delivered", "echo", 1, 1),
+    "m2": Expected("delivered", "echo", 2, 1),
+    "m3": Expected("delivered", "read_back", 3, 1),
+    "m4": Expected("requeued", "read_back: absent", 0, 0),
+}
 
 
 class FastClock:
@@ -37,9 +56,11 @@ def small_goal() -> Simulated:
     return _simulated(
         Script(
             turns=(
-                turn(say("Looking at what there is to do.\n", seconds=2), say("The first part is done.", seconds=2)),
-                turn(say("Going on with the second part.\n", seconds=2), say("It is done too.", seconds=2)),
-                turn(say("Checking everything once more.\n", seconds=2), complete_goal(), say("Everything is done.")),
+                turn(
+                    say("Looking at what there is to do.\n", seconds=1.5), say("The first part is done.", seconds=1.5)
+                ),
+                turn(say("Going on with the second part.\n", seconds=1.5), say("It is done too.", seconds=1.5)),
+                turn(say("Checking everything once more.\n", seconds=1.5), complete_goal(), say("Everything is done.")),
             ),
             user_turn=turn(say("Understood, this too.", seconds=1)),
             gap=0.3,

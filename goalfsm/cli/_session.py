@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +15,8 @@ from goalfsm import _engine
 from goalfsm._adapter import Adapter
 from goalfsm._errors import GoalFailed, GoalfsmError
 from goalfsm._handles import FollowUpHandle, GoalHandle, Thread
-from goalfsm._values import Policy, Result, StreamEvent
+from goalfsm._values import Policy, Result, StreamEvent, When
+from goalfsm.cli._commands import Commands
 from goalfsm.cli._render import count
 from goalfsm.cli._tell import Teller, fate_record, status_line
 from goalfsm.cli._typed import Typed
@@ -24,16 +24,9 @@ from goalfsm.cli._watch import Watch, first_error
 
 __all__ = ["Session"]
 
-INTERRUPTED = 130
 PROVEN = {"delivered", "requeued", "discarded", "expired"}
 _TICK_SECONDS = 0.5
 _LEAVE_SECONDS = 1.0
-_HELP = (
-    "a line is a follow-up: into the running turn, or the next one",
-    "/queue TEXT   a turn of its own, later",
-    "/steer TEXT   only into the running turn, or back to you",
-    "/list   /withdraw ID   /release ID   /stop   /help      (//text sends a text that begins with /)",
-)
 
 
 class Session:
@@ -59,11 +52,13 @@ class Session:
         self.result: Result | None = None
         self.error = ""
         self.signalled = 0
+        self._code = 0
+        self._unended = ""
         self.stopping = False
         self._began = time.monotonic()
-        self._submitted = 0
         self._thread: Thread | None = None
         self._watch: Watch | None = None
+        self._commands: Commands | None = None
         self._leave = anyio.Event()
         self._started = anyio.Event()
         self._opening: anyio.CancelScope | None = None
@@ -91,7 +86,8 @@ class Session:
         return self._end()
 
     async def _work(self) -> None:
-        with anyio.CancelScope() as self._opening:
+        self._opening = opening = anyio.CancelScope()
+        with opening:
             async with _engine.open(self.adapter, self.journal or None, self.policy) as engine:
                 thread = self._thread = await engine.start_thread()
                 self._opening = None
@@ -99,11 +95,13 @@ class Session:
                 watch = self._watch = Watch(
                     thread, on_message=self._on_message, on_turn=self.tell.turn, on_run=self._on_run
                 )
+                self._commands = Commands(thread, watch, self.tell, self.stop)
                 self._tasks.start_soon(watch.follow)
                 self._tasks.start_soon(self._tick)
                 self._tasks.start_soon(self._leaving, self._goal_and_rest)
                 self._tasks.start_soon(self._take_lines)
                 await self._leave.wait()
+                self._unended = watch.turn_running
                 if self.signalled > 1:
                     engine.policy = attrs.evolve(
                         engine.policy, timeouts=attrs.evolve(engine.policy.timeouts, exit=_LEAVE_SECONDS)
@@ -115,7 +113,7 @@ class Session:
         finally:
             self._leave.set()
 
-    # -- the goal --------------------------------------------------------------------------------------------------------
+    # -- the goal -----------------------------------------------------------------------------------------------------
 
     async def _goal_and_rest(self) -> None:
         assert self._thread is not None  # noqa: S101  started after it
@@ -124,11 +122,11 @@ class Session:
             await self._run_goal(self._thread)
         if self.signalled > 1:
             return
-        if self.goal is not None and not self.typed.edited:
+        if self.goal is not None and self._commands is not None and not self.typed.edited:
             completed = self.result is not None and self.result.status == "completed"
             for line in self.typed.rest():
                 # After a goal that did not complete nothing should begin by itself any more.
-                await self._line(line, "auto" if completed else "steer")
+                await self._commands.obey(line, When.AUTO if completed else When.STEER)
         await self._watch.until_still()
         self._watch.look()
 
@@ -163,67 +161,19 @@ class Session:
         assert self._watch is not None  # noqa: S101  it is the one who calls
         self.tell.changed(message, self._watch.turns)
 
-    # -- what is typed ---------------------------------------------------------------------------------------------------
-
     async def _take_lines(self) -> None:
         await self._started.wait()
-        async for line in self.typed.lines():
-            await self._line(line)
+        if self._commands is not None:
+            async for line in self.typed.lines():
+                await self._commands.obey(line)
 
-    async def _line(self, line: str, when: Any = "auto") -> None:
-        word, _, rest = line.strip().partition(" ")
-        try:
-            if not word:
-                return
-            if not word.startswith("/") or word.startswith("//"):
-                await self._submit(line.strip().removeprefix("/") if word.startswith("//") else line.strip(), when)
-            elif word in ("/queue", "/steer") and rest.strip():
-                await self._submit(rest.strip(), word[1:])
-            else:
-                await self._command(word, rest.strip())
-        except (GoalfsmError, TypeError, ValueError) as error:
-            self.tell.note("sorry", str(error), "red")
-
-    async def _submit(self, text: str, when: Any) -> None:
-        assert self._thread is not None  # noqa: S101  lines are read after it
-        self._submitted += 1
-        message_id = f"m{self._submitted}"
-        self.tell.typed(message_id, text)
-        message = await self._thread.submit(text, id=message_id, when=when)
-        if self._watch is not None and message.state in ("queued", "accepted") and not self._moves_on(message):
-            self.tell.where(message, self._watch.turns)
-
-    def _moves_on(self, message: FollowUpHandle) -> bool:
-        # Handed over while a turn runs it is written at once, and that is told.
-        return message.state == "accepted" and self._watch is not None and bool(self._watch.turn_running)
-
-    async def _command(self, word: str, rest: str) -> None:
-        assert self._thread is not None  # noqa: S101  as above
-        if word == "/stop":
-            await self.stop()
-        elif word == "/list":
-            messages = self._thread.follow_ups()
-            for message in messages:
-                self.tell.note(message.id, f"{message.state}: {message.text}")
-            if not messages:
-                self.tell.note("list", "no message is open")
-        elif word in ("/withdraw", "/release") and rest:
-            known = {message.id: message for message in self._thread.follow_ups(all=True)}
-            if rest not in known:
-                self.tell.note("sorry", f"there is no message {rest!r}; there are: {', '.join(known) or 'none'}", "red")
-            else:
-                await (known[rest].withdraw() if word == "/withdraw" else known[rest].release())
-        else:
-            if word != "/help":
-                self.tell.note("sorry", f"{shlex.quote(word)} {'needs more' if not rest else 'is no command'}", "red")
-            for text in _HELP:
-                self.tell.note("", text)
-
-    # -- stopping --------------------------------------------------------------------------------------------------------
+    # -- stopping -----------------------------------------------------------------------------------------------------
 
     async def _listen(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for number in signals:
+            # Who ends the program or closes its terminal will not wait.
             self.signalled += 1 if number is signal.SIGINT else 2
+            self._code = self._code or 128 + number
             if self._opening is not None:
                 self._opening.cancel()
             elif self.signalled == 1:
@@ -247,15 +197,16 @@ class Session:
         self.stopping = True
         self.tell.note("stop", "pausing the goal, then interrupting its turn; Ctrl-C again leaves without waiting")
         await self._thread.stop()
-        self.tell.note("stop", f"nothing runs any more; the goal is {self._watch.goal_state if self._watch else ''}")
+        if self._watch is not None and not self._leave.is_set():
+            self.tell.note("stop", f"nothing runs any more; the goal is {self._watch.goal_state}")
 
-    # -- the end ---------------------------------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _end(self) -> int:
         watch = self._watch
         if watch is None:
             self.tell.note("stop", "nothing was started")
-            return INTERRUPTED
+            return self._code
         if self.goal is None and not self.stopping and self.signalled == 0:
             raise GoalfsmError(self.error or "the goal did not start")
         fates = watch.outcomes()
@@ -264,9 +215,11 @@ class Session:
             self._tell_left(watch)
         self.tell.ended(record, self.result, fates, watch.turns)
         if self.signalled:
-            return INTERRUPTED
+            return self._code
         proven = all(outcome.state in PROVEN for _, outcome in fates)
-        return 0 if record["goal"]["status"] == "completed" and proven else 1
+        # A turn can end well although its goal was given up, or ran out of its budget.
+        reached = self._status() == "completed" and watch.last_goal_state == "complete"
+        return 0 if reached and proven else 1
 
     def _status(self) -> str:
         if self.result is not None:
@@ -295,10 +248,12 @@ class Session:
         }
 
     def _tell_left(self, watch: Watch) -> None:
-        running = "a turn may still run" if watch.turn_running else "no turn runs"
-        self.tell.note("left", f"the goal is {watch.last_goal_state}, {running}; its thread is {self._thread and self._thread.id}")
+        number = watch.turns.get(self._unended)
+        running = f"turn {number} was not seen to end" if number else "no turn was running"
+        thread = "" if self._thread is None else f"; its thread is {self._thread.id}"
+        self.tell.note("left", f"the goal is {watch.last_goal_state}, {running}{thread}")
 
-    # -- the redrawn lines -----------------------------------------------------------------------------------------------
+    # -- the redrawn lines --------------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         while self.tell.screen.is_live:
@@ -315,6 +270,5 @@ class Session:
             return status_line(["starting the provider", clock], None, width)
         waiting = sum(outcome.state not in PROVEN for _, outcome in watch.outcomes())
         turn = f"turn {watch.turns[watch.turn_running]}" if watch.turn_running in watch.turns else watch.operation_state
-        parts = [f"goal {watch.goal_state}", turn, f"{count(waiting, 'message')} open" if waiting else "", clock, "Ctrl-C stops"]
-        return status_line(parts, typed, width)
-
+        messages = f"{count(waiting, 'message')} open" if waiting else ""
+        return status_line([f"goal {watch.goal_state}", turn, messages, clock, "Ctrl-C stops"], typed, width)

@@ -19,6 +19,8 @@ from goalfsm.cli._screen import Screen
 
 __all__ = ["JsonTeller", "Teller", "fate_record", "print_fates", "status_line"]
 
+Fates = list[tuple[FollowUpHandle, Outcome]]
+
 _NOT_NEWS = {"queued", "admitted", "accepted", "delivering"}
 
 
@@ -38,6 +40,7 @@ class Teller:
     def turn(self, number: int, turn_id: str) -> None:
         """A physical turn began."""
         del turn_id
+        self.screen.end_all_speech()
         self.screen.line(labelled(f"turn {number}"))
 
     def heard(self, event: StreamEvent) -> None:
@@ -48,6 +51,9 @@ class Teller:
             self.screen.speech(str(params.get("itemId")), str(params.get("delta", "")))
         elif event.method == "item/completed" and isinstance(item, Mapping) and item.get("type") == "agentMessage":
             self.screen.end_of_speech(str(item.get("id")), str(item.get("text", "")))
+        elif event.method == "item/started" and isinstance(item, Mapping) and item.get("type") == "agentMessage":
+            # A message that a steer has cut never gets an end of its own.
+            self.screen.end_all_speech()
         elif event.method == "item/started" and isinstance(item, Mapping) and item.get("type") == "commandExecution":
             self.screen.line(labelled("", Text(f"$ {first_words(str(item.get('command', '')), 100)}", style="dim")))
         elif event.method == "error" and isinstance(params.get("error"), Mapping):
@@ -70,7 +76,7 @@ class Teller:
         """Something that concerns the person who typed."""
         self.screen.line(labelled(label, Text(printable(text), style=style)))
 
-    def ended(self, record: Mapping[str, Any], result: Result | None, fates: list[tuple[FollowUpHandle, Outcome]], turns: Mapping[str, int]) -> None:
+    def ended(self, record: Mapping[str, Any], result: Result | None, fates: Fates, turns: Mapping[str, int]) -> None:
         """Everything is over: the result and the fates, on stdout."""
         self.screen.stop()
         console = data_console()
@@ -79,11 +85,16 @@ class Teller:
         tokens = count(result.usage.total.total_tokens, "token") if result is not None and result.usage else ""
         facts = ", ".join(filter(None, (took, count(goal["turns"], "turn") if goal["turns"] else "", tokens)))
         console.print()
-        console.print(Text.assemble((goal["status"], f"bold {style_of(goal['status'])}"), f"  {facts}"))
+        status, reached = goal["status"], goal["goal_status"]
+        if status == "completed" and reached != "complete":
+            # The turns ended well, but the goal was given up, or ran out of its budget.
+            status = reached.replace("_", " ")
+        console.print(Text.assemble((status, f"bold {style_of(status)}"), f"  {facts}"))
         if goal["error"]:
             console.print(Text(printable(goal["error"]), style="red"))
         if goal["final_response"]:
-            console.print(Text("\n".join(printable(line.expandtabs(4)) for line in goal["final_response"].splitlines())))
+            lines = goal["final_response"].splitlines()
+            console.print(Text("\n".join(printable(line.expandtabs(4)) for line in lines)))
         if fates:
             print_fates(fates, turns)
 
@@ -124,7 +135,7 @@ class JsonTeller(Teller):
         del style
         click.echo(f"{label}: {printable(text)}", err=True)
 
-    def ended(self, record: Mapping[str, Any], result: Result | None, fates: list[tuple[FollowUpHandle, Outcome]], turns: Mapping[str, int]) -> None:
+    def ended(self, record: Mapping[str, Any], result: Result | None, fates: Fates, turns: Mapping[str, int]) -> None:
         """Everything is over."""
         del result, fates, turns
         self._print("result", **record)
@@ -143,9 +154,7 @@ def fate_record(outcome: Outcome) -> dict[str, str | None]:
     return {name: value or None for name, value in known.items()}
 
 
-def print_fates(
-    fates: list[tuple[FollowUpHandle, Outcome]], turns: Mapping[str, int], seen: Mapping[str, int] | None = None
-) -> None:
+def print_fates(fates: Fates, turns: Mapping[str, int], seen: Mapping[str, int] | None = None) -> None:
     """Print the table of fates on stdout; `seen`, where it is known, says how often the agent was shown each."""
     heads = ["message", "fate", "turn", *(["seen"] if seen is not None else []), "evidence", "reason"]
     rows = [
@@ -159,9 +168,7 @@ def print_fates(
         ]
         for message, outcome in fates
     ]
-    console = data_console()
-    console.print()
-    console.print(fates_table(heads, rows, 1, whole=len(heads) - 2))
+    data_console().print(fates_table(heads, rows, 1, whole=len(heads) - 2))
 
 
 def status_line(parts: list[str], typed: str | None, width: int) -> RenderableType:

@@ -91,7 +91,7 @@ def _goal_news(provider: Provider) -> TypedEvent:
     return _GOAL_EVENTS[provider.goal](provider.ref)
 
 
-# -- answers ------------------------------------------------------------------------------------------------------------
+# -- answers -----------------------------------------------------------------------------------------------------------
 
 
 def answer(provider: Provider, request: Request) -> Answered:
@@ -193,7 +193,7 @@ def refusal(request: Request) -> TypedEvent:
     return ev.CallRefused(request.call, -32600, "not now")
 
 
-# -- what it does by itself -----------------------------------------------------------------------------------------------
+# -- what it does by itself --------------------------------------------------------------------------------------------
 
 
 def start_turn(provider: Provider) -> Answered:

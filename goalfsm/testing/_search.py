@@ -7,7 +7,8 @@ from collections import deque
 import attrs
 
 from goalfsm.testing._laws import broken, unsettled
-from goalfsm.testing._moves import Move, free, last_resort, make, moves
+from goalfsm.testing._making import Move, make
+from goalfsm.testing._moves import free, last_resort, moves
 from goalfsm.testing._world import World
 
 __all__ = ["Found", "search"]
@@ -34,51 +35,57 @@ class Found:
     path: tuple[Move, ...] = ()
 
 
+class _Map:
+    """The worlds reached so far, numbered, with the way to each and the free moves into each."""
+
+    def __init__(self, start: World) -> None:
+        self.number = {start: 0}
+        self.came: list[tuple[int, Move]] = [(-1, ())]
+        self.depth = [0]
+        self.freely: list[list[int]] = [[]]
+        self.rests: list[int] = []
+        self.todo = deque([start])
+        self.steps = 0
+
+    def reach(self, world: World, here: int, move: Move, *, by_itself: bool) -> None:
+        self.steps += 1
+        there = self.number.setdefault(world, len(self.came))
+        if there == len(self.came):
+            self.came.append((here, move))
+            self.depth.append(self.depth[here] + 1)
+            self.freely.append([])
+            self.todo.append(world)
+        if by_itself:
+            self.freely[there].append(here)
+
+    def report(self, problem: str = "", at: int = 0, *last: Move, exhausted: bool = False) -> Found:
+        path = (*_way(self.came, at), *last) if problem else ()
+        return Found(len(self.came), self.steps, max(self.depth), exhausted, problem, path)
+
+
 def search(start: World, *, limit: int = 1_000_000) -> Found:
     """Expand every world reachable from `start`, at most `limit`; stop at the first broken law.
 
     Liveness: from every world some way of free moves leads to a rest in which everything is settled.
     """
-    number = {start: 0}
-    came: list[tuple[int, Move]] = [(-1, ())]
-    depth = [0]
-    freely: list[list[int]] = [[]]
-    rests: list[int] = []
-    todo = deque([start])
-    steps = 0
-
-    def report(problem: str, at: int, *last: Move, exhausted: bool = False) -> Found:
-        return Found(len(number), steps, max(depth), exhausted, problem, (*_way(came, at), *last))
-
-    while todo:
-        world = todo.popleft()
-        here = number[world]
+    seen = _Map(start)
+    while seen.todo:
+        if len(seen.came) > limit:
+            return seen.report()
+        world = seen.todo.popleft()
+        here = seen.number[world]
         by_itself = set(free(world)) or set(last_resort(world))
         if not by_itself:
-            rests.append(here)
+            seen.rests.append(here)
             if open_end := unsettled(world):
-                return report(f"rest: {open_end}", here)
+                return seen.report(f"rest: {open_end}", here)
         for move in moves(world):
             after, happened = make(world, move)
-            steps += 1
-            problems = [] if happened is None else broken(happened)
-            if problems:
-                return report("; ".join(problems), here, move)
-            there = number.get(after)
-            if there is None:
-                there = number[after] = len(came)
-                came.append((here, move))
-                depth.append(depth[here] + 1)
-                freely.append([])
-                todo.append(after)
-            if move in by_itself:
-                freely[there].append(here)
-        if len(number) > limit:
-            return report("", here)
-    stuck = _cannot_reach(freely, rests)
-    if stuck is not None:
-        return report("no way to a rest", stuck)
-    return report("", 0, exhausted=True)
+            if happened is not None and (problems := broken(happened)):
+                return seen.report("; ".join(problems), here, move)
+            seen.reach(after, here, move, by_itself=move in by_itself)
+    stuck = _cannot_reach(seen.freely, seen.rests)
+    return seen.report(exhausted=True) if stuck is None else seen.report("no way to a rest", stuck)
 
 
 def _way(came: list[tuple[int, Move]], at: int) -> tuple[Move, ...]:

@@ -7,7 +7,7 @@ A world is a value: hashable, compared by content, never changed. `goalfsm.testi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,9 +17,10 @@ from goalfsm._core import CoreStep, ThreadCore
 from goalfsm._guards import FINAL_OPERATION
 from goalfsm._machines import Goal, Operation, Turn
 from goalfsm.events import TypedEvent
+from goalfsm.testing._books import Books, audit
 from goalfsm.testing._provider_model import Provider, Request
 
-__all__ = ["Books", "Happened", "World", "begin", "tell"]
+__all__ = ["Happened", "World", "begin", "tell"]
 
 _replace = msgspec.structs.replace
 
@@ -28,35 +29,6 @@ WORK: Final = (
     fx.HandOver, fx.RequestWrite, fx.ReadBack, fx.Reconcile,
 )  # fmt: skip
 CALLS: Final = (fx.ClearGoal, fx.SetGoal, fx.PauseGoal, fx.InterruptTurn, fx.InterruptBare, fx.ReadBack)
-VOUCHING: Final = ("resolve_unsent", "resolve_drop", "resend", "resolve_sent")
-
-
-class Books(msgspec.Struct, frozen=True, gc=False):
-    """What an auditor writes down beside the core, to judge it by later.
-
-    Attributes:
-        waiting: messages whose waiter is open.
-        vouched: messages whose fate a person stated; the truth may be otherwise.
-        resent: (message, how many further writes a person asked for).
-        fenced: messages that a stop was committed over since they were admitted.
-        granted: (message, last attempt whose bytes were granted).
-        unread: messages whose read-back failed.
-        end_lost: whether the end of a turn was lost on the wire.
-        route: the operation that holds the thread's route, or 0.
-        started: whether the last operation's start was told.
-        completed: whether its end was told.
-    """
-
-    waiting: frozenset[str] = frozenset()
-    vouched: frozenset[str] = frozenset()
-    resent: tuple[tuple[str, int], ...] = ()
-    fenced: frozenset[str] = frozenset()
-    granted: tuple[tuple[str, int], ...] = ()
-    unread: frozenset[str] = frozenset()
-    end_lost: bool = False
-    route: int = 0
-    started: bool = False
-    completed: bool = False
 
 
 class World(msgspec.Struct, frozen=True, gc=False):
@@ -142,7 +114,8 @@ def begin(
     books = Books()
     if start == "running":
         op = Operation("running", logical="t1", id=1)
-        core = _replace(core, goal=Goal("active", ref="g1"), turn=Turn("running", turn_id="t1"), operation=op, operations=1)
+        goal, turn = Goal("active", ref="g1"), Turn("running", turn_id="t1")
+        core = _replace(core, goal=goal, turn=turn, operation=op, operations=1)
         books = Books(route=1, started=True)
     todo: tuple[fx.Effect, ...] = ()
     if start == "unread":
@@ -166,7 +139,8 @@ def tell(world: World, event: TypedEvent) -> Happened:
     todo = tuple(effect for effect in todo if not _disarmed(effect, step.core)) + tuple(dict.fromkeys(fresh))
     call = getattr(event, "call", 0)
     owed = () if event.name == "transport_lost" else tuple(number for number in world.owed if number != call)
-    after = _replace(world, core=step.core, todo=todo, late=late, owed=owed, books=_audit(world, event, step))
+    books = audit(world.books, world.core, event, step)
+    after = _replace(world, core=step.core, todo=todo, late=late, owed=owed, books=books)
     for effect in step.effects:
         if isinstance(effect, fx.WriteBytes):
             request = Request(effect.route, id=effect.id, attempt=effect.attempt, turn_id=effect.turn_id, gen=world.gen)
@@ -180,50 +154,3 @@ def _disarmed(effect: fx.Effect, core: ThreadCore) -> bool:
         return False
     op = core.operation
     return op is None or op.id != effect.op or op.state in FINAL_OPERATION
-
-
-# -- the books --------------------------------------------------------------------------------------------------------------
-
-
-def _audit(world: World, event: TypedEvent, step: CoreStep) -> Books:
-    books = world.books
-    if step.rejected is not None:
-        return books
-    change: dict[str, Any] = {}
-    if event.name in VOUCHING and step.moves:
-        change["vouched"] = books.vouched | {event.id}  # type: ignore[attr-defined]
-    if event.name in ("resolve_unsent", "resend") and step.moves:
-        resent = dict(books.resent)
-        resent[event.id] = resent.get(event.id, 0) + 1  # type: ignore[attr-defined]
-        change["resent"] = tuple(sorted(resent.items()))
-    if event.name == "read_failed":
-        change["unread"] = books.unread | {event.id}  # type: ignore[attr-defined]
-    waiting, fenced = set(books.waiting), set(books.fenced)
-    if isinstance(event, ev.Stop) and step.core.stops != world.core.stops:
-        # Also where the answer to our turn/start, already on its way, opens and stops in a later step.
-        fenced |= {row.id for row in world.core.rows}
-    for move in step.moves:
-        if move.machine == "follow_up" and move.source in ("queued", "held", "requeued"):
-            if move.target in ("admitted", "delivering"):
-                waiting.add(move.id)
-                fenced.discard(move.id)
-    for effect in step.effects:
-        if isinstance(effect, fx.Settle):
-            waiting.discard(effect.id)
-        elif isinstance(effect, fx.WriteBytes):
-            change["granted"] = tuple(sorted({**dict(books.granted), effect.id: effect.attempt}.items()))
-        elif isinstance(effect, fx.ReserveRoute):
-            change |= {"route": effect.op, "started": False, "completed": False}
-        elif isinstance(effect, fx.ReleaseRoute) and change.get("route", books.route) == effect.op:
-            change["route"] = 0
-        elif isinstance(effect, fx.PublishStarted):
-            change["started"] = True
-        elif isinstance(effect, fx.PublishCompleted):
-            change["completed"] = True
-    if event.name == "restarted":
-        waiting = set()
-    if waiting != books.waiting:
-        change["waiting"] = frozenset(waiting)
-    if fenced != books.fenced:
-        change["fenced"] = frozenset(fenced)
-    return _replace(books, **change) if change else books

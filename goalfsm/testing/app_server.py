@@ -82,6 +82,7 @@ class _Process:
         self.home = home
         self.watched = watched
         self.written: list[bytes] = []
+        self.seen: list[dict[str, Any]] = []
         self.control = control
         self.log = (home / LOG_NAME).open("ab", buffering=0)
         self.logged = 0
@@ -185,21 +186,22 @@ class _Process:
         self.log.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in fresh))
         self.collect()
         lines, self.written = self.written, []
-        if not (fresh or lines):
+        seen, self.seen = self.seen, []
+        if not (fresh or lines or seen):
             return
         self.save()
         for path, line in self.server.rollout():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             with Path(path).open("ab") as record:
                 record.write(line)
-        for entry in fresh:
+        for entry in (*fresh, *seen):
             self.report(entry)
         data = memoryview(b"".join(lines))
         while data:
             data = data[os.write(1, data) :]
 
     def collect(self) -> None:
-        """Take what the server wrote, and report it in the order in which it happened."""
+        """Take what the server wrote, in the order in which it happened; it is reported once it is on the disk."""
         shown = self.server.disk.shown
         for message in shown[self.shown :]:
             self.watch(shown=message)
@@ -210,10 +212,13 @@ class _Process:
         self.written += fresh
 
     def watch(self, **seen: Any) -> None:
-        """Report what was seen, if anybody wants to know."""
+        """Note what was seen, if anybody wants to know."""
         if self.watched:
-            texts = {key: value.decode(errors="replace") if isinstance(value, bytes) else value for key, value in seen.items()}
-            self.report({"seen": {"at": time.monotonic(), **texts}})
+            texts = {
+                key: value.decode(errors="replace") if isinstance(value, bytes) else value
+                for key, value in seen.items()
+            }
+            self.seen.append({"seen": {"at": time.monotonic(), **texts}})
 
     def save(self) -> None:
         """Write the disk so that a kill at any moment leaves a whole one."""

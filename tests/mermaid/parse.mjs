@@ -1,4 +1,5 @@
-// Reads [{kind, text}] from stdin and prints what the real parsers understood of each text, or their complaint.
+// Reads {kind, text} per line and answers with what the real parser understood of the text, or with its complaint.
+import { createInterface } from "node:readline";
 import { JSDOM } from "jsdom";
 
 const page = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
@@ -9,39 +10,32 @@ const { Graphviz } = await import("@hpcc-js/wasm-graphviz");
 const graphviz = await Graphviz.load();
 mermaid.initialize({ startOnLoad: false });
 
-// As the renderer does at its very end: entities become the signs that a reader sees.
-const seen = (text) => {
-  const box = page.window.document.createElement("textarea");
-  box.innerHTML = String(text ?? "").replace(/ﬂ°°/g, "&#").replace(/ﬂ°/g, "&").replace(/¶ß/g, ";")
-    .replace(/</g, "&lt;").replace(/&lt;br ?\/?&gt;/g, "\n");
-  return box.value;
-};
+// What a reader sees in the end: Mermaid turns entities back at the very end of drawing, and breaks into lines.
+const entities = page.window.document.createElement("textarea");
+function seen(text) {
+  const lines = [].concat(text ?? "").join("\n").split(/<br ?\/?>/).join("\n");
+  const back = lines.replace(/ﬂ°°/g, "&#").replace(/ﬂ°/g, "&").replace(/¶ß/g, ";");
+  entities.innerHTML = back.replace(/</g, "&lt;");
+  return entities.value;
+}
 
-function understood(diagram) {
-  const db = diagram.db;
-  if (diagram.type.startsWith("state")) {
-    const data = db.getData();
+function understood({ type, db }) {
+  if (type === "sequence") {
     return {
-      nodes: data.nodes.map((n) => ({ id: n.id, label: seen([].concat(n.label).join(" ")), classes: n.cssClasses ?? "" })),
-      edges: data.edges.map((e) => ({ from: e.start, to: e.end, label: seen(e.label) })),
+      actors: [...db.getActors().values()].map((actor) => seen(actor.description)),
+      messages: db.getMessages().map((m) => ({ from: m.from, to: m.to, text: seen(m.message) })),
     };
   }
-  if (diagram.type.startsWith("flowchart")) {
-    const data = db.getData();
-    return {
-      nodes: data.nodes.map((n) => ({ id: n.id, label: seen(n.label), group: n.parentId ?? "", isGroup: n.isGroup })),
-      edges: data.edges.map((e) => ({ from: e.start, to: e.end, label: seen(e.label), thick: e.thickness })),
-    };
-  }
+  const data = db.getData();
   return {
-    actors: [...db.getActors().values()].map((a) => ({ id: a.name, label: seen(a.description) })),
-    messages: db.getMessages().map((m) => ({ from: m.from ?? "", to: m.to ?? "", text: seen(m.message?.text ?? m.message), type: m.type })),
+    nodes: data.nodes.map((node) => ({ id: node.id, lines: [node.label, node.description].flat().map(seen), classes: node.cssClasses ?? "" })),
+    edges: data.edges.map((edge) => ({ from: edge.start, to: edge.end, label: seen(edge.label), thick: edge.thickness === "thick" })),
   };
 }
 
 async function read({ kind, text }) {
   try {
-    if (kind === "dot") return { canon: graphviz.dot(text, "canon"), json: JSON.parse(graphviz.dot(text, "json0")) };
+    if (kind === "dot") return { graph: JSON.parse(graphviz.dot(text, "json0")), canon: graphviz.dot(text, "canon") };
     await mermaid.parse(text);
     const diagram = await mermaid.mermaidAPI.getDiagramFromText(text);
     return { type: diagram.type, ...understood(diagram) };
@@ -50,8 +44,6 @@ async function read({ kind, text }) {
   }
 }
 
-let input = "";
-for await (const chunk of process.stdin) input += chunk;
-const answers = [];
-for (const asked of JSON.parse(input)) answers.push(await read(asked));
-process.stdout.write(JSON.stringify(answers), () => process.exit(0));
+for await (const line of createInterface({ input: process.stdin })) {
+  process.stdout.write(JSON.stringify(await read(JSON.parse(line))) + "\n");
+}

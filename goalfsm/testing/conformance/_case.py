@@ -40,7 +40,7 @@ class Move:
         text: the objective, or the message's text.
         when: `auto`, `steer` or `queue`: where the message may go (surface 17).
         n: which one, from 1.
-        seconds: how long `wait` takes.
+        seconds: how long `wait` takes; with the name `answer` it takes as long as a server waits for an answer.
         answered: whether the next move waits for the server's answer.
     """
 

@@ -78,7 +78,7 @@ class History:
         self._changed = anyio.Event()
         self._asks = 0
         self._process = 0
-        self._requests: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._requests: dict[str, tuple[str, str, Mapping[str, Any]]] = {}
 
     # -- the server's side ----------------------------------------------------------------------------------------
 
@@ -125,8 +125,10 @@ class History:
             return
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
-        ask = f"{self._process}:{message.get('id')}" if "id" in message else ""
-        self._requests[ask] = (method, params)
+        # A client may use a request's id again; the number given here is unique.
+        ask = f"r{len(self.entries) + 1}" if "id" in message else ""
+        if ask:
+            self._requests[f"{self._process}:{message['id']}"] = (ask, method, params)
         turn = params.get("expectedTurnId", params.get("turnId", "")) or ""
         text = _text(params.get("input"))
         self._add(
@@ -154,8 +156,7 @@ class History:
         )  # fmt: skip
 
     def _answered(self, at: float, message: Mapping[str, Any]) -> None:
-        ask = f"{self._process}:{message.get('id')}"
-        method, params = self._requests.get(ask, ("?", {}))
+        ask, method, params = self._requests.get(f"{self._process}:{message.get('id')}", ("", "?", {}))
         error = message.get("error")
         detail: dict[str, Any] = {"result": message.get("result"), "params": params}
         if isinstance(error, dict):

@@ -28,6 +28,15 @@ class Provider(Protocol):
 
     home: Path
 
+    @property
+    def binary(self) -> Path:
+        """The executable that stands for `codex`, where the provider is a program."""
+        ...
+
+    def open(self, feed: Callable[[bytes], None], closed: Callable[[str], None] = ...) -> Pipe:
+        """Start a process in this one, where the provider is on pipes."""
+        ...
+
     async def release(self, gate: str) -> None:
         """Open a gate, for good."""
         ...
@@ -223,9 +232,13 @@ class DoubleProvider:
                 loop.call_soon_threadsafe(watch, seen)
 
         self._double = Double(home / "provider", case.script, case.faults, watch=hear)
-        self.binary = self._double.binary
 
-    def open(self, *_: Any) -> Pipe:
+    @property
+    def binary(self) -> Path:
+        """The executable that stands for `codex`."""
+        return self._double.binary
+
+    def open(self, feed: Callable[[bytes], None], closed: Callable[[str], None] = lambda _why: None) -> Pipe:
         """There are no pipes in this process.
 
         Raises:

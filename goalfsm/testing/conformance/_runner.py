@@ -35,22 +35,28 @@ class Bounds:
         until: for what a move waits for.
         settle: for every message to have a fate, once every gate is open.
         quiet: of silence at the provider that count as the end.
+        answer: after which a server has given up on an answer of the provider.
         slack: what two processes may differ in what they call "before".
         real: of the machine's time for a whole case.
     """
 
     start: float = 15.0
     command: float = 20.0
-    until: float = 3.0
+    until: float = 8.0
     settle: float = 12.0
     quiet: float = 0.7
+    answer: float = 13.0
     slack: float = 0.05
-    real: float = 60.0
+    real: float = 90.0
 
     @classmethod
     def virtual(cls) -> Bounds:
         """Give bounds for a server in virtual time, where waiting costs nothing."""
         return cls(start=120, command=120, until=60, settle=90, quiet=40, slack=0.0, real=20)
+
+    def whole(self, virtual: bool) -> float:
+        """Give the bound on a case as a whole, in the time in which the server runs."""
+        return 36_000.0 if virtual else self.real
 
 
 class Target(Protocol):
@@ -95,6 +101,10 @@ class InProcessTarget:
         return InProcess(self._make())
 
 
+class _NotOffered(Exception):
+    """The server does not offer what the case needs."""
+
+
 class _NotSo(Exception):
     """What a move waited for did not come."""
 
@@ -112,12 +122,15 @@ class _Run:
         self.lifecycle: list[tuple[str, str]] | None = None
         self.problem = ""
         self.died = ""
+        self.not_offered = ""
         self._open = 0
 
     async def go(self, tasks: anyio.abc.TaskGroup) -> None:
         """Do every move, then let everything come to rest and ask for the fates."""
         try:
+            self._check_needs()
             await self._start()
+            self._check_needs()  # a black box says only now what it offers
             for move in self.case.moves:
                 await self._do(move, tasks)
             await self._rest()
@@ -125,10 +138,17 @@ class _Run:
             self.problem = str(problem)
             with contextlib.suppress(CannotJudge):
                 await self._rest()
+        except _NotOffered as missing:
+            self.not_offered = str(missing)
         except Died as problem:
             self.died = self.problem = str(problem)
         except CannotJudge as problem:
             self.problem = str(problem)
+
+    def _check_needs(self) -> None:
+        missing = self.case.needs - self.door.offers
+        if missing:
+            raise _NotOffered(f"the server does not offer {', '.join(sorted(missing))}")
 
     async def _start(self) -> None:
         with anyio.move_on_after(self.bounds.start):
@@ -160,7 +180,7 @@ class _Run:
                 await self.provider.kill()
                 await self.history.until(lambda: self.history.count("ended") > ended, 1.0)
             case "wait":
-                await anyio.sleep(move.seconds)
+                await anyio.sleep(self.bounds.answer if move.name == "answer" else move.seconds)
             case _:
                 await self._until(move)
 
@@ -227,7 +247,8 @@ class _Run:
             "until_shown": lambda: history.count("shown", message=word) >= move.n,
         }
         if not await history.until(holds[move.do], self.bounds.until):
-            raise _NotSo(f"{move} did not come to be within {self.bounds.until:g} s")
+            refusals = [f"{e.word} was refused: {e.error}" for e in history.entries if e.kind == "refused"]
+            raise _NotSo("; ".join([f"{move} did not come to be within {self.bounds.until:g} s", *refusals]))
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -274,21 +295,22 @@ async def _conduct(target: Target, case: Case, home: Path) -> Judged:
     except CannotJudge as problem:
         await provider.aclose()
         return Judged.undetermined(case, str(problem))
-    missing = case.needs - door.offers
-    if missing:
-        await provider.aclose()
-        return Judged.not_judged(case, f"the server does not offer {', '.join(sorted(missing))}")
     run = _Run(target, case, history, provider, door)
     try:
-        with anyio.move_on_after(target.bounds.real):
+        limit = target.bounds.whole(target.virtual)
+        with anyio.move_on_after(limit) as scope:
             async with anyio.create_task_group() as tasks:
                 await run.go(tasks)
                 tasks.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            run.problem = f"the case took longer than {limit:g} s"
     finally:
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(10):
                 await door.aclose()
             await provider.aclose()
+    if run.not_offered:
+        return Judged.not_judged(case, run.not_offered)
     return judge(
         case, history.sorted(), run.snapshots, run.lifecycle, offers=door.offers, slack=target.bounds.slack,
         problem=run.problem, died=run.died,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -56,15 +57,21 @@ class GoalfsmServer(SystemUnderTest):
     Args:
         adapter: makes the adapter for a provider; the default uses the kit's pipes.
         policy: of the engine.
+        journal: a file; in memory if None, and then it survives a crash on this object.
     """
 
     name = "goalfsm"
     offers = EVERYTHING
 
-    def __init__(self, adapter: Callable[[Provider], Adapter] | None = None, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        adapter: Callable[[Provider], Adapter] | None = None,
+        policy: Policy | None = None,
+        journal: Path | None = None,
+    ) -> None:
         self._make_adapter = adapter or (lambda provider: Piped(provider, LoopClock()))
         self._policy = policy or Policy(on_exit="leave")
-        self._journal = MemoryJournal()
+        self._journal: MemoryJournal | Path = journal or MemoryJournal()
         self._life: AsyncExitStack | None = None
         self._engine: Engine | None = None
         self._thread: Thread | None = None
@@ -79,26 +86,21 @@ class GoalfsmServer(SystemUnderTest):
             open_engine(self._make_adapter(provider), self._journal, self._policy)
         )
         self._tasks = await self._life.enter_async_context(_background())
-        found = await self._engine.recover()
-        del found
-        known = self._engine.threads()
+        await self._engine.recover()
+        known = [thread for thread in self._engine.threads()]
         self._thread = await self._engine.resume_thread(known[0].id) if known else await self._engine.start_thread()
         self._tasks.start_soon(self._reconnect, self._engine)
 
     async def _reconnect(self, engine: Engine) -> None:
-        while True:
+        while self._thread is not None:
             thread = self._thread
-            if engine.connection is None and thread is not None:
-                try:
-                    self._thread = await engine.resume_thread(thread.id)
-                except GoalfsmError:
-                    await anyio.sleep(0.5)
+            if engine.connection is not None:
+                await thread._runtime.changed.wait()  # noqa: SLF001  the host's own notices would do; this is shorter
                 continue
-            await self._runtime().changed.wait()
-
-    def _runtime(self) -> Any:
-        assert self._thread is not None  # noqa: S101  start() made it
-        return self._thread._runtime  # noqa: SLF001  the host's own notices would do; this is shorter
+            try:
+                self._thread = await engine.resume_thread(thread.id)
+            except GoalfsmError:
+                await anyio.sleep(0.5)
 
     async def start_goal(self, objective: str) -> None:
         """Start it, and follow its stream."""
