@@ -46,7 +46,7 @@ class Progressing:
     @contextmanager
     def section(self, title: str, total: int) -> Iterator[Callable[[str], None]]:
         if not self.console.is_terminal:
-            self.console.print(f"{title} ...", highlight=False)
+            self.console.print(f"{title} ...", highlight=False, markup=False)
             yield lambda _what: None
             return
         columns = (TextColumn("{task.description:46}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

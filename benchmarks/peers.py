@@ -148,20 +148,20 @@ def automat_job() -> Callable[[], Any]:
 
         def stop(self, event: Any) -> None: ...
 
-        def go(self) -> None: ...
+        def go(self, event: Any) -> None: ...
 
-        def stay(self) -> None: ...
+        def stay(self, event: Any) -> None: ...
 
-    builder, core_class = import_module("automat").TypeMachineBuilder(Inputs, Slots), Slots
+    builder = import_module("automat").TypeMachineBuilder(Inputs, Slots)
     idle, running = builder.state("idle"), builder.state("running")
 
     def decide(inputs: Inputs, core: Slots, event: Any) -> None:
         if current(core, event):
-            inputs.go()
+            inputs.go(event)
         else:
-            inputs.stay()
+            inputs.stay(event)
 
-    def ring(_inputs: Inputs, _core: Slots) -> None:
+    def ring(_inputs: Inputs, _core: Slots, _event: Any) -> None:
         sink("ring")
 
     idle.upon(Inputs.start).loop()(decide)
@@ -171,7 +171,7 @@ def automat_job() -> Callable[[], Any]:
     running.upon(Inputs.go).to(idle)(ring)
     running.upon(Inputs.stay).loop().returns(None)
     factory = builder.build()
-    return lambda: factory(core_class())
+    return lambda: factory(Slots())
 
 
 class Slots:

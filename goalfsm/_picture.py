@@ -53,7 +53,8 @@ def legend(spec: Spec) -> str:
     rest = (
         f" Left out: {left} rarer ways of {len(ways)} between states of {markdown_text(spec.machine)}." if left else ""
     )
-    return f"{'; '.join(parts)}.{rest}"
+    words = "; ".join(parts)
+    return f"{words[0].upper()}{words[1:]}.{rest}"
 
 
 _KINDS = {"wait": "blue: at rest", "call": "yellow: an answer is owed", "final": "green: the end"}

@@ -54,7 +54,7 @@ def picture_problems(draft: Draft, spec: Spec, picture: Picture) -> None:
 
     def drawn(source: str, target: str, what: str, *where: str | int) -> None:
         if {source, target} <= set(spec.states) and not any(
-            source in row.sources and (row.to or source) == target for row in spec.rows if row.kind == "row"
+            source in row.sources and row.to == target for row in spec.rows
         ):
             draft.report("GF124", f"picture: {what}: no row goes from {source!r} to {target!r}", "picture", *where)
 

@@ -55,6 +55,11 @@ def _adopt(core: Any, event: Any) -> list[Item]:
 
 def _stop(core: Any, event: Any) -> list[Item]:
     if live(core):
+        op = core.operation
+        if op.state in ("stopping", "interrupting") or (op.state == "setting" and op.stopped):
+            # It joins the stop that already runs (surface 11), which told only those who waited then (rules P5).
+            core.stops += 1
+            return [("operation", "", event), ("every_row", "", ev.Stopped())]
         return [("operation", "", event)]
     if core.goal.state == "active":
         return [*core.adopting(), ("operation", "", event)]

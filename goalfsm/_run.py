@@ -34,8 +34,10 @@ class Reader:
 
     def put(self, event: StreamEvent) -> None:
         """Add an event and wake the reader."""
+        # It is waited for only while nothing is buffered.
+        if not self.buffer:
+            self.news.fire()
         self.buffer.append(event)
-        self.news.fire()
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -233,11 +235,11 @@ class Run:
         return StreamEvent("turn/completed", {**self._last_end, "threadId": self.thread_id, "turn": turn}, physical)
 
     def _renamed(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        changed: dict[str, Any] = {}
-        if params.get("turnId"):
-            changed["turnId"] = self.logical
         turn = params.get("turn")
-        if turn and isinstance(turn, Mapping) and "id" in turn:
+        if turn is None:
+            return {**params, "turnId": self.logical} if params.get("turnId") else params
+        changed: dict[str, Any] = {"turnId": self.logical} if params.get("turnId") else {}
+        if isinstance(turn, Mapping) and "id" in turn:
             changed["turn"] = {**turn, "id": self.logical}
             if "rootTurnId" in turn:
                 changed["turn"]["rootTurnId"] = self.logical

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from zlib import crc32
 
 from goalfsm._errors import StaleOwner
 from goalfsm._journal_protocol import out_of_sequence, unfit_snapshot
 from goalfsm._sqlite_file import vacuum
-from goalfsm._sqlite_schema import checksum
+from goalfsm._sqlite_schema import checksum, place
 
 __all__ = ["Tables"]
 
@@ -40,7 +41,7 @@ _HEADS_KEPT = 10_000
 class Tables:
     """The tables as the writer uses them, inside its transaction.
 
-    The epoch and last number of recently used threads are remembered, and forgotten as soon as SQLite says that another
+    The epoch, last number and checksum of the id of recently used threads are remembered, and forgotten as soon as SQLite says that another
     connection committed anything (`data_version`, asked under the write lock): so every check holds across processes.
     """
 
@@ -50,7 +51,7 @@ class Tables:
         self._db = db
         self._cursor = db.cursor()
         self._execute = self._cursor.execute
-        self._heads: dict[str, tuple[int, int]] = {}
+        self._heads: dict[str, tuple[int, int, int]] = {}
         self._version = -1
 
     def begin(self) -> None:
@@ -82,26 +83,30 @@ class Tables:
 
     def append(self, thread_id: str, epoch: int, seq: int, record: bytes) -> None:
         """Store the next record (see `Journal.append`)."""
-        last = self._check(thread_id, epoch)
+        current, last, thread_crc = self._heads.get(thread_id) or self._look_up(thread_id)
+        if current != epoch:
+            raise StaleOwner(thread_id, epoch, current)
         if seq != last + 1:
             raise out_of_sequence(self._where, thread_id, last, seq)
-        self._execute(_APPEND, (thread_id, seq, epoch, record, checksum(thread_id, seq, epoch, record)))
+        self._execute(_APPEND, (thread_id, seq, epoch, record, crc32(record, place(thread_crc, seq, epoch))))
         if seq == 1 and epoch == 0:
             self._execute(_OWN, (thread_id, 0, ""))
-        self._heads[thread_id] = (epoch, seq)
+        self._heads[thread_id] = (epoch, seq, thread_crc)
 
     def claim(self, thread_id: str, owner: str, expected: int) -> int:
         """Take a thread over if its epoch is `expected` (see `Journal.claim`)."""
-        current, last = self._look_up(thread_id)
+        current, last, thread_crc = self._look_up(thread_id)
         if current != expected:
             raise StaleOwner(thread_id, expected, current)
         self._execute(_OWN, (thread_id, expected + 1, owner))
-        self._heads[thread_id] = (expected + 1, last)
+        self._heads[thread_id] = (expected + 1, last, thread_crc)
         return expected + 1
 
     def snapshot(self, thread_id: str, epoch: int, seq: int, data: bytes, compact: bool) -> None:
         """Store the snapshot (see `Journal.snapshot`)."""
-        last = self._check(thread_id, epoch)
+        current, last, _ = self._look_up(thread_id)
+        if current != epoch:
+            raise StaleOwner(thread_id, epoch, current)
         row = self._execute(_SNAPSHOT_SEQ, (thread_id,)).fetchone()
         held = row[0] if row else 0
         if not max(held, 1) <= seq <= last:
@@ -122,13 +127,7 @@ class Tables:
         """Give unused space back; outside any transaction."""
         return vacuum(self._path, self._db)
 
-    def _check(self, thread_id: str, epoch: int) -> int:
-        current, last = self._heads.get(thread_id) or self._look_up(thread_id)
-        if current != epoch:
-            raise StaleOwner(thread_id, epoch, current)
-        return last
-
-    def _look_up(self, thread_id: str) -> tuple[int, int]:
+    def _look_up(self, thread_id: str) -> tuple[int, int, int]:
         row = self._execute(_EPOCH, (thread_id,)).fetchone()
         (last,) = self._execute(_LAST, (thread_id,)).fetchone()
-        return (row[0] if row else 0, last)
+        return (row[0] if row else 0, last, crc32(thread_id.encode()))

@@ -126,22 +126,26 @@ class ThreadRuntime:
 
     def put(self, *events: ev.TypedEvent) -> None:
         """Append facts to the inbox."""
-        self._inbox.append(events)
-        self._news.fire()
+        self._append(events)
+
+    def _append(self, item: _Item) -> None:
+        # The pump waits for nothing but an empty inbox.
+        if not self._inbox:
+            self._news.fire()
+        self._inbox.append(item)
 
     def put_note(self, note: Notification) -> None:
         """Append a raw notification; the end of a turn is shown to readers before the fact ends their run."""
-        last = self._inbox[-1] if self._inbox else None
-        if note.kind == "turn_completed" and isinstance(last, tuple) and isinstance(last[-1], _TURN_ENDS):
-            self._inbox.insert(len(self._inbox) - 1, note)
-        else:
-            self._inbox.append(note)
-        self._news.fire()
+        if note.kind == "turn_completed" and self._inbox:
+            last = self._inbox[-1]
+            if isinstance(last, tuple) and isinstance(last[-1], _TURN_ENDS):
+                self._inbox.insert(len(self._inbox) - 1, note)
+                return
+        self._append(note)
 
     def put_write(self, message_id: str, attempt: int) -> None:
         """Append a write request; the write section is entered when its turn comes."""
-        self._inbox.append(_Write(message_id, attempt))
-        self._news.fire()
+        self._append(_Write(message_id, attempt))
 
     async def command(
         self,
@@ -164,8 +168,7 @@ class ThreadRuntime:
         if self.engine.closed:
             raise TransportClosed("the engine is closed")
         command = Command(event, content, prepare, only_if)
-        self._inbox.append(command)
-        self._news.fire()
+        self._append(command)
         await command.done.wait()
         if command.error is not None:
             raise command.error
@@ -486,8 +489,7 @@ class ThreadRuntime:
         """Wait for the write lock beside the pump: a pipe that takes no more must not hold up a stop or a cancel."""
         async with connection.writing():
             handled = anyio.Event()
-            self._inbox.append(_Write(item.id, item.attempt, handled))
-            self._news.fire()
+            self._append(_Write(item.id, item.attempt, handled))
             await handled.wait()
 
     def _true_epoch(self) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import pytest
-from program import Program, Terminal
+from program import LIMIT, Program, Terminal, environment
 
 from goalfsm.adapters.simulated import (
     Fault,
@@ -249,12 +251,15 @@ def test_whoever_terminates_it_finds_the_goal_paused(double):
 
 def test_a_reader_of_stdout_that_leaves_ends_it_without_a_traceback_and_the_goal_is_paused(double):
     server = double(turn(say("at work"), gate("more"), say("again"), gate("never")))
-    with run(server, "--json") as program:
-        program.wait_for("at work", program.out)
-        program.process.stdout.close()
+    words = [sys.executable, "-m", "goalfsm", "run", OBJECTIVE, "--json", "--binary", str(server.binary)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment()) as process:
+        while b"at work" not in process.stdout.readline():
+            pass
+        process.stdout.close()
         server.release("more")
-        program.process.wait(20)
-        assert "Traceback" not in program.stderr
+        assert process.wait(LIMIT) == 1
+        assert process.stderr.read() == b""
     goal_sets = [entry["params"] for entry in server.log() if entry["method"] == "thread/goal/set"]
     assert goal_sets[-1]["status"] == "paused"
 

@@ -475,11 +475,11 @@ def test_stop_of_an_active_goal_without_operation_adopts_it_first():
     assert (life.op.state, life.did) == ("stopping", ["reserve_route", "pause_goal"])
 
 
-def test_second_stop_joins_the_first():
-    life = running().told(ev.Stop())
-    stops = life.core.stops
-    assert life.told(ev.Stop()).did == []
-    assert life.core.stops == stops
+def test_second_stop_joins_the_first_and_holds_what_was_submitted_between_them():
+    life = running().told(ev.Stop(), ev.Submit("b"))
+    assert life.state("b") == "queued"
+    life.told(ev.Stop())
+    assert (life.op.state, life.did, life.state("b")) == ("stopping", [], "held")
 
 
 # -- the queue (surface 17-25) ------------------------------------------------------------------------------------------------------------
@@ -674,3 +674,114 @@ def test_quiet_stop_ends_the_operation_and_frees_the_thread():
     life = stopped_quietly(running())
     life.told(ev.Quiet(life.call))
     assert (life.op.state, life.did) == ("interrupted", ["publish_completed", "release_route"])
+
+
+# -- every way in which an operation begins and ends ----------------------------------------------------------------------
+
+
+def reserved():
+    return idle().told(ev.Start())
+
+
+def setting():
+    life = reserved()
+    return life.told(ev.ClearOk(life.call))
+
+
+def failing():
+    return running().told(ev.TurnFailed("t1"))
+
+
+def hung(*, had_failed=False):
+    """A stop whose interrupt is out."""
+    life = running().told(ev.Silence() if had_failed else ev.Stop())
+    return life.told(ev.GoalPaused("g1"), ev.PauseOk(life.call))
+
+
+def lost_twice(life):
+    return life.told(ev.CallLost(life.call))
+
+
+ENDED = ["publish_completed", "release_route"]
+UNCONFIRMED = ["quarantine", "reconcile", *ENDED]
+WAYS = {
+    "busy thread": (lambda: idle().told(ev.TurnStarted("t1")), lambda _: ev.Start(), "refused", ["reject_start"]),
+    "route first, then the old goal is cleared": (idle, lambda _: ev.Start(), "reserved", ["reserve_route", "clear_goal"]),
+    "goals are disabled": (reserved, lambda op: ev.CallRefused(op.call), "refused", ["reject_start", "release_route"]),
+    "clear was not answered": (reserved, lambda op: ev.CallLost(op.call), "failed", ENDED),
+    "stopped before anything was set": (reserved, lambda _: ev.Stop(), "interrupted", ENDED),
+    "goal was refused": (setting, lambda op: ev.CallRefused(op.call), "refused", ["reject_start", "release_route"]),
+    "goal may have been set": (setting, lambda op: ev.CallLost(op.call), "stopping", ["pause_goal"]),
+    "turn news overtook the answer": (
+        lambda: setting().told(ev.TurnStarted("t1")), lambda op: ev.SetOk(op.call), "running", ["publish_started"],
+    ),
+    "goal is set": (setting, lambda op: ev.SetOk(op.call), "starting", ["start_timer"]),
+    "first turn": (starting, lambda _: ev.TurnStarted("t1"), "running", ["publish_started"]),
+    "no first turn": (starting, lambda op: ev.StartTimeout(op.call), "stopping", ["pause_goal"]),
+    "paused before the first turn": (starting, lambda _: ev.GoalPaused("g1"), "completed", ENDED),
+    "adopted in mid turn": (
+        lambda: idle().told(ev.TurnStarted("t1")), lambda _: ev.Adopt(), "running", ["reserve_route", "publish_started"],
+    ),
+    "goal completed, then its turn": (
+        lambda: running().told(ev.GoalCompleted("g1")), lambda _: ev.TurnCompleted("t1"), "completed", ENDED,
+    ),
+    "goal completed in the gap": (in_gap, lambda _: ev.GoalCompleted("g1"), "completed", ENDED),
+    "goal blocked, then its turn failed": (
+        lambda: running().told(ev.GoalBlocked("g1")), lambda _: ev.TurnFailed("t1"), "failed", ENDED,
+    ),
+    "turn failed, then its goal blocked": (failing, lambda _: ev.GoalBlocked("g1"), "failed", ENDED),
+    "turn failed, a later one passed": (
+        lambda: failing().told(ev.TurnStarted("t2"), ev.GoalCompleted("g1")), lambda _: ev.TurnCompleted("t2"), "failed", ENDED,
+    ),
+    "someone paused and interrupted": (
+        lambda: running().told(ev.GoalPaused("g1")), lambda _: ev.TurnInterrupted("t1"), "interrupted", ENDED,
+    ),
+    "silence": (running, lambda _: ev.Silence(), "stopping", ["pause_goal"]),
+    "silence, stopped, quiet": (
+        lambda: hung(had_failed=True).told(ev.TurnInterrupted("t1")), lambda op: ev.Quiet(op.call), "failed", ENDED,
+    ),
+    "interrupt not answered twice": (lambda: lost_twice(hung()), lambda op: ev.CallLost(op.call), "interrupted", UNCONFIRMED),
+    "interrupt not answered twice after silence": (
+        lambda: lost_twice(hung(had_failed=True)), lambda op: ev.CallLost(op.call), "failed", UNCONFIRMED,
+    ),
+    "turn does not end after its interrupt": (hung, lambda _: ev.Silence(), "interrupted", UNCONFIRMED),
+    "interrupt refused and nothing runs": (
+        lambda: hung().told(ev.TurnCompleted("t1")), lambda op: ev.InterruptRefused(op.call, -32600, "no"), "interrupting",
+        ["publish_refusal", "quiet_timer"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "event", "state", "did"), WAYS.values(), ids=WAYS.keys())
+def test_operation_begins_and_ends_with_exactly_these_effects(before, event, state, did):
+    life = before()
+    life.told(event(life.op))
+    assert (life.op.state, life.did) == (state, did)
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        (running, lambda _: ev.Silence()),
+        (running, lambda _: ev.TurnInterrupted("t1")),
+        (lambda: running().told(ev.GoalPaused("g1")), lambda _: ev.TurnInterrupted("t1")),
+        (reserved, lambda _: ev.Stop()),
+        (setting, lambda _: ev.Stop()),
+        (setting, lambda op: ev.CallLost(op.call)),
+        (starting, lambda op: ev.StartTimeout(op.call)),
+    ],
+)
+def test_whatever_stops_an_operation_counts_as_a_stop_and_holds_the_queue(before, event):
+    life = before()
+    life.told(ev.Submit("q", "queue"), event(life.op))
+    assert (life.state("q"), life.row("q").reason, life.core.stops) == ("held", "stopped", 1)
+
+
+def test_ordinary_turn_that_ends_well_gives_the_next_message_its_own_turn():
+    life = ordinary().told(ev.Submit("b"), ev.TurnCompleted("t1"))
+    assert (life.op.state, life.state("b"), life.row("b").route) == ("completed", "delivering", "start")
+
+
+def test_ordinary_turn_that_fails_gives_the_next_message_back():
+    life = ordinary().told(ev.Submit("b"), ev.TurnFailed("t1"))
+    assert (life.op.state, life.state("b")) == ("failed", "requeued")

@@ -53,7 +53,7 @@ REFUSED = ("recv", {"id": 2, "error": {"code": -32600, "message": "no active tur
 
 
 def echo(message=HOSTILE):
-    item = {"type": "userMessage", "id": "item-9", "clientId": message, "content": [{"type": "text", "text": TEXT}]}
+    item = {"type": "userMessage", "id": "itm-a9", "clientId": message, "content": [{"type": "text", "text": TEXT}]}
     return ("recv", {"method": "item/started", "params": {"threadId": THREAD, "turnId": "turn-1", "item": item}})
 
 
@@ -95,8 +95,8 @@ def test_a_message_on_its_way_stands_between_the_lines_that_say_so(parsers, reco
         f"line 4: steer {SHOWN}",
         f"{SHOWN}: queued → delivering",
         f"{SHOWN}: delivering → acknowledged",
-        f"line 6: echo {SHOWN} turn turn-1 item item-9",
-        f"{SHOWN}: acknowledged → delivered evidence: echo of item item-9 in turn turn-1, line 6",
+        f"line 6: echo {SHOWN} turn turn-1 item itm-a9",
+        f"{SHOWN}: acknowledged → delivered evidence: echo of item itm-a9 in turn turn-1, line 6",
     ]
     assert [text for text in way if text not in at] == []
     assert sorted(at[text] for text in way) == [at[text] for text in way]

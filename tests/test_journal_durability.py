@@ -353,7 +353,7 @@ async def test_a_migration_that_fails_leaves_the_old_file_as_it_was(of_version):
     db.execute("CREATE TABLE steps_1 (in_the_way)")
     db.commit()
     before = list(db.iterdump())
-    with pytest.raises(JournalError, match="could not be opened: .*steps_1"):
+    with pytest.raises(JournalError, match=r"could not be opened: .*steps_1"):
         await SqliteJournal(path).start()
     assert list(db.iterdump()) == before
     db.execute("DROP TABLE steps_1")
@@ -600,7 +600,7 @@ async def test_a_copy_of_a_file_in_use_that_cannot_be_written_says_what_to_do(fi
         open_reader(read_only_directory / "goals.db")
 
 
-async def test_a_reader_of_a_version_1_file_reads_it_and_leaves_it_at_version_1(of_version):
+def test_a_reader_of_a_version_1_file_reads_it_and_leaves_it_at_version_1(of_version):
     path = Path(of_version(1))
     before = path.read_bytes()
     with open_reader(path) as reader:
@@ -798,12 +798,12 @@ async def test_a_write_that_fails_in_mid_commit_shows_nothing_and_loses_nothing(
             child.stdin.write("\n")
             child.stdin.flush()
             assert child.stdout.readline() == "recovered\n"
-            kept += 1
         child.send_signal(signal.SIGKILL)
         child.wait(LIMIT)
+    acknowledged = kept + 1 if recovers else kept
     async with opened(file) as journal:
-        assert await histories(journal) == [kept] * 3
-        await journal.append("a", 0, kept + 1, b"after all")
+        assert await histories(journal) == [acknowledged] * 3
+        await journal.append("a", 0, acknowledged + 1, b"after all")
     with open_reader(file) as reader:
         assert reader.problems() == []
 
@@ -822,6 +822,75 @@ async def test_a_full_disk_stores_no_snapshot_and_deletes_no_step(file):
         assert (await journal.load("t")).records == []
 
 
+SYNC_FAILS = """
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int sync_(void) { if (access(getenv("FAILING"), F_OK)) return 0; errno = EIO; return -1; }
+int fsync(int fd) { return sync_(); }
+int fdatasync(int fd) { return sync_(); }
+"""
+
+SYNCING = """
+import asyncio, os, pathlib, sys
+from goalfsm._errors import JournalError
+from goalfsm._sqlite import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1])
+    await journal.start()
+    await journal.append("t", 0, 1, b"one")
+    failing = pathlib.Path(os.environ["FAILING"])
+    failing.touch()
+    try:
+        await journal.append("t", 0, 2, b"refused")
+    except JournalError as error:
+        print(error)
+    print(len(await journal.read("t")))
+    if sys.argv[2] == "goes on":
+        failing.unlink()
+        await journal.append("t", 0, 2, b"two")
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def syncing(tmp_path):
+    """A process whose syncs to disk fail once it says so: EIO, as the kernel gives it for a disk that breaks."""
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        pytest.skip("a C compiler for Linux is needed to make a sync fail")
+    library = tmp_path / "sync_fails.so"
+    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, input=SYNC_FAILS, text=True, check=True, timeout=LIMIT)
+    extra = {"PYTHONPATH": str(ROOT), "LD_PRELOAD": str(library), "FAILING": str(tmp_path / "failing")}
+
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", SYNCING, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=LIMIT,
+            env={**os.environ, **extra},
+        )
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(("then", "found"), [("goes on", [b"one", b"two"]), ("dies", [b"one", b"refused"])])
+def test_a_sync_that_fails_is_an_error_and_what_it_was_for_is_there_whole_only_after_a_crash(
+    file, syncing, then, found
+):
+    assert syncing(file, then) == [f"journal {file} could not be written: disk I/O error", "1"]
+    with open_reader(file) as reader:
+        assert [stored.record for stored in reader.records("t")] == found
+        assert reader.problems() == []
+
+
 CRASHED = """
 import asyncio, os, sys
 from goalfsm._sqlite import SqliteJournal
@@ -838,10 +907,15 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("cut", [0, 1, 4119])
-async def test_a_torn_compaction_happened_whole_or_not_at_all(file, cut):
+@pytest.fixture
+def crashed(file):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", CRASHED, str(file)], check=True, timeout=LIMIT, env=environment)
+    return file
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4119])
+async def test_a_torn_compaction_happened_whole_or_not_at_all(crashed, file, cut):
     wal = file.with_name("goals.db-wal")
     os.truncate(wal, wal.stat().st_size - cut)
     async with opened(file) as journal:

@@ -47,7 +47,9 @@ _COLOURS = {"kept": "green", "broken": "red", "undetermined": "yellow"}
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run the cases of a regression file instead.",
 )
-@click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write regression files to this directory.")
+@click.option(
+    "--save", type=click.Path(file_okay=False, path_type=Path), help="Write regression files to this directory."
+)
 @click.option("--shrink", type=click.FloatRange(0), default=20.0, help="Seconds to look for each shortest history.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--format", "shape", type=click.Choice(["text", *_FORMATS]), default="text", help="What is printed.")

@@ -120,7 +120,9 @@ def examine(
     failures = tuple(_failure(target, law, kind, judged, shrinking) for law, kind in _broken(judged))
     if save is not None:
         for failure in failures:
-            save_case(save / f"{failure.law}-{failure.kind.replace(' ', '-')}.jsonl", failure.judged.case, law=failure.law)
+            save_case(
+                save / f"{failure.law}-{failure.kind.replace(' ', '-')}.jsonl", failure.judged.case, law=failure.law
+            )
     seconds = time.monotonic() - began
     return Examination(target.name, seed if random_cases else "", tuple(judged), failures, seconds)
 

@@ -13,7 +13,9 @@ __all__ = ["Entry", "History", "Seen", "marked", "marks_in"]
 
 _MARK = re.compile(r"\[\[([\w.-]+)\]\]")
 
-Kind = Literal["asked", "answered", "refused", "hung", "read", "told", "shown", "spawned", "ended", "gate", "kill", "crash"]
+Kind = Literal[
+    "asked", "answered", "refused", "hung", "read", "told", "shown", "spawned", "ended", "gate", "kill", "crash"
+]
 
 
 def marked(message_id: str, text: str) -> str:
@@ -121,7 +123,9 @@ class History:
         method = message.get("method")
         if not isinstance(method, str):
             what = {key: message[key] for key in ("result", "error") if key in message}
-            self._add(at, "read", "answer" if "id" in message else "", ask=f"p{self._process}:{message.get('id')}", **what)
+            self._add(
+                at, "read", "answer" if "id" in message else "", ask=f"p{self._process}:{message.get('id')}", **what
+            )
             return
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
@@ -212,4 +216,6 @@ class History:
 def _text(parts: Any) -> str:
     if not isinstance(parts, list):
         return ""
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(
+        str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("type") == "text"
+    )

@@ -113,7 +113,9 @@ class PipeProvider:
         Raises:
             RuntimeError: always; a server that starts the provider's program says `provider = "binary"`.
         """
-        raise RuntimeError('this provider has no program: set provider = "binary" on the SystemUnderTest, or use open()')
+        raise RuntimeError(
+            'this provider has no program: set provider = "binary" on the SystemUnderTest, or use open()'
+        )
 
     def open(self, feed: Callable[[bytes], None], closed: Callable[[str], None] = lambda _why: None) -> Pipe:
         """Start a process; a former one is killed.

@@ -218,7 +218,9 @@ class _Run:
         ask = self.history.asked("fates")
         with anyio.move_on_after(self.bounds.command):
             fates = await self.door.fates()
-            self.history.said("answered", "fates", ask, fates={name: fate.raw or fate.state for name, fate in fates.items()})
+            self.history.said(
+                "answered", "fates", ask, fates={name: fate.raw or fate.state for name, fate in fates.items()}
+            )
             self.snapshots.append((ask, fates))
             return fates
         self.history.said("hung", "fates", ask)
@@ -304,6 +306,7 @@ async def _conduct(target: Target, case: Case, home: Path) -> Judged:
                 tasks.cancel_scope.cancel()
         if scope.cancelled_caught:
             run.problem = f"the case took longer than {limit:g} s"
+        seen = history.sorted()  # the end that the kit makes of it is no part of it
     finally:
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(10):
@@ -312,6 +315,6 @@ async def _conduct(target: Target, case: Case, home: Path) -> Judged:
     if run.not_offered:
         return Judged.not_judged(case, run.not_offered)
     return judge(
-        case, history.sorted(), run.snapshots, run.lifecycle, offers=door.offers, slack=target.bounds.slack,
+        case, seen, run.snapshots, run.lifecycle, offers=door.offers, slack=target.bounds.slack,
         problem=run.problem, died=run.died,
     )  # fmt: skip

@@ -13,7 +13,9 @@ __all__ = ["case_words", "diagram", "story"]
 
 _QUIET_READS: Final = frozenset({"initialize", "initialized", "", "thread/goal/get"})
 _LOUD: Final = frozenset({"turn/started", "turn/completed", "thread/goal/updated", "thread/goal/cleared", "garbage"})
-_LOUD_ANSWERS: Final = frozenset({"turn/steer", "turn/start", "turn/interrupt", "thread/turns/list", "thread/items/list", "thread/resume"})
+_LOUD_ANSWERS: Final = frozenset(
+    {"turn/steer", "turn/start", "turn/interrupt", "thread/turns/list", "thread/items/list", "thread/resume"}
+)
 _MARK: Final = "►"
 _ARROWS: Final = {
     "asked": ("K", "S", "->>"),
@@ -32,7 +34,11 @@ def _matters(entry: Entry) -> bool:
         return True
     if entry.word.startswith("answer "):
         return entry.word.removeprefix("answer ") in _LOUD_ANSWERS or (bool(entry.error) and bool(entry.messages))
-    return entry.word in _LOUD or "equestApproval" in entry.word or (entry.word == "item/completed" and bool(entry.messages))
+    return (
+        entry.word in _LOUD
+        or "equestApproval" in entry.word
+        or (entry.word == "item/completed" and bool(entry.messages))
+    )
 
 
 def _kept(entries: Sequence[Entry], marked: Iterable[int]) -> Iterator[Entry]:
@@ -70,7 +76,12 @@ def diagram(entries: Sequence[Entry], marked: Iterable[int] = ()) -> str:
     """Give a history as a Mermaid sequence diagram: user, server and provider; the marked entries are highlighted."""
     marks = set(marked)
     names = _turn_names(entries)
-    lines = ["sequenceDiagram", "    participant K as user", "    participant S as server", "    participant P as provider"]
+    lines = [
+        "sequenceDiagram",
+        "    participant K as user",
+        "    participant S as server",
+        "    participant P as provider",
+    ]
     for entry in _kept(entries, marks):
         words = mermaid_text(_words(entry, names, short=True))
         if entry.kind in _ARROWS:
@@ -99,7 +110,11 @@ def _words(entry: Entry, names: dict[str, str], *, short: bool = False) -> str:
             said = said or "no messages"
             return said if short else f"server   answers {entry.word} {message}: {said}".replace(" :", ":")
         case "refused":
-            return entry.error if short else f"server   refuses {entry.word} {message}: {entry.error}".replace(" :", ":", 1)
+            return (
+                entry.error
+                if short
+                else f"server   refuses {entry.word} {message}: {entry.error}".replace(" :", ":", 1)
+            )
         case "hung":
             return "no answer" if short else f"server   never answers {entry.word} {message}"
         case "read":
@@ -152,7 +167,9 @@ def case_words(case: Case) -> list[str]:
     """Give a case in words: the provider's plan, what goes wrong, and the moves."""
     lines = []
     for number, plan in enumerate(case.script.turns, 1):
-        steps = [f"{step.kind} {step.word or step.text or step.gate}".strip() + _until(step.gate) for step in plan.steps]
+        steps = [
+            f"{step.kind} {step.word or step.text or step.gate}".strip() + _until(step.gate) for step in plan.steps
+        ]
         gates = [f"starts after gate {plan.start_gate}"] if plan.start_gate else []
         gates += [f"told after gate {plan.told_gate}"] if plan.told_gate else []
         lines.append(f"turn {number}: " + "; ".join([*gates, *steps]))

@@ -103,11 +103,15 @@ class BlackBox:
         words = {"app_server": str(provider.binary), "home": str(self._home), "port": str(port)}
         command = [_filled(word, words) for word in self._command]
         self._process = process = Process(command, self._environment(provider.binary, words), talks=not port)
-        self._talk = HttpTalk(self._description, port, process.ended) if port else LineTalk(process.popen, process.ended)
+        self._talk = (
+            HttpTalk(self._description, port, process.ended) if port else LineTalk(process.popen, process.ended)
+        )
         offers = await self._talk.ready()
         if not self._description.offers:
             if not offers:
-                raise CannotJudge('the server does not say what it offers: {"ready": [...]} first, or `offers` in the description')
+                raise CannotJudge(
+                    'the server does not say what it offers: {"ready": [...]} first, or `offers` in the description'
+                )
             self.offers = check_offers(offers)
 
     def _environment(self, binary: Path, words: Mapping[str, str]) -> dict[str, str]:

@@ -130,7 +130,9 @@ def _lost(scene: Scene, message: Message) -> str:
         return "is called delivered, and the model was never shown it: lost without a word"
     if state == "unknown":
         return "was taken over; at the end it was not shown and the server knows nothing of it"
-    return f"is still called {fate.raw if fate else state} at the end, although nothing runs: nobody will ever hear of it"
+    return (
+        f"is still called {fate.raw if fate else state} at the end, although nothing runs: nobody will ever hear of it"
+    )
 
 
 @_law(
@@ -156,7 +158,9 @@ def _true_fates(scene: Scene) -> Iterator[Broken]:
             if fate is None:
                 continue
             if fate.state == "delivered" and not shown:
-                yield Broken("delivered too early", f"{message.id} was called delivered before the model was shown it", (place,))
+                yield Broken(
+                    "delivered too early", f"{message.id} was called delivered before the model was shown it", (place,)
+                )
             # What the server cannot have heard of is not held against it: the echo may have been kept from it.
             elif final and fate.state in ("returned", "held", "waiting", "discarded") and shown:
                 how = f"{message.id} is called {fate.raw or fate.state}, and the model was shown it"
@@ -352,9 +356,13 @@ def _one_lifecycle(scene: Scene) -> Iterator[Broken]:
     started = [turn for kind, turn in scene.lifecycle if kind == "started"]
     completed = [turn for kind, turn in scene.lifecycle if kind == "completed"]
     if len(started) != len(set(started)) or len(started) > len(wanted):
-        yield Broken("lifecycle", f"{len(wanted)} goal(s) were published as {len(started)} starts: {', '.join(started)}")
+        yield Broken(
+            "lifecycle", f"{len(wanted)} goal(s) were published as {len(started)} starts: {', '.join(started)}"
+        )
     if set(completed) - set(started) or len(completed) != len(set(completed)):
-        yield Broken("lifecycle", f"ends do not fit starts: started {', '.join(started)}; completed {', '.join(completed)}")
+        yield Broken(
+            "lifecycle", f"ends do not fit starts: started {', '.join(started)}; completed {', '.join(completed)}"
+        )
     if scene.whole and not scene.running(len(scene.entries) + 1) and scene.goal_status() != "active":
         for turn in [turn for turn in started if turn not in completed]:
             yield Broken("lifecycle", f"the goal is over, and its logical turn {turn} was never completed")
@@ -386,7 +394,7 @@ def _dispatched_blindly(scene: Scene, thread: str, begun: Entry) -> Iterator[Bro
     first = next((e for e in scene.of("read", *ROUTES, after=begun.n, before=following) if e.thread == thread), None)
     if first is None:
         return
-    open_ones = [m.id for m in scene.messages.values() if _is_open(m, begun.n)]
+    open_ones = [m.id for m in scene.messages.values() if _is_open(scene, m, begun.n)]
     looked = [
         entry
         for entry in scene.of("told", after=begun.n, before=first.n)
@@ -397,10 +405,12 @@ def _dispatched_blindly(scene: Scene, thread: str, begun: Entry) -> Iterator[Bro
         yield Broken("not reconciled", how, (begun.n, first.n))
 
 
-def _is_open(message: Message, place: int) -> bool:
+def _is_open(scene: Scene, message: Message, place: int) -> bool:
     """Whether nothing told before a place decides a message that had been written."""
-    written = [write for write in message.writes if write.entry.n < place and not write.refused]
-    return bool(written) and not any(echo.n < place for echo in message.echoed)
+    if any(echo.n < place for echo in message.echoed):
+        return False
+    written = [write for write in message.writes if write.entry.n < place]
+    return any(not _proven_absent(scene, message, write, place) for write in written)
 
 
 @_law(
@@ -420,7 +430,9 @@ def _approvals(scene: Scene) -> Iterator[Broken]:
         said = repr(answer.detail.get("result"))
         between = [m for m in scene.messages.values() if question.n < m.command.asked < answer.n]
         if "[[" in said:
-            yield Broken("answered by text", "a message's text went out as the answer to an approval", (question.n, answer.n))
+            yield Broken(
+                "answered by text", "a message's text went out as the answer to an approval", (question.n, answer.n)
+            )
         elif between and any(word in said for word in ("accept", "approve")):
             how = f"an approval was given when {between[0].id} came, and nobody had approved"
             yield Broken("answered by text", how, (question.n, between[0].command.asked, answer.n))

@@ -33,7 +33,9 @@ CASES: Final[dict[str, Case]] = {}
 GOAL: Final = Move("start_goal", text="make the tests green")
 
 
-def _case(name: str, about: str, *moves: Move, turns: tuple[TurnPlan, ...] = (), faults: Any = (), **script: Any) -> None:
+def _case(
+    name: str, about: str, *moves: Move, turns: tuple[TurnPlan, ...] = (), faults: Any = (), **script: Any
+) -> None:
     CASES[name] = Case(name, about, Script(turns=turns, **script), tuple(faults), moves)
 
 

@@ -1,0 +1,155 @@
+"""A host that will be killed: it runs goals with follow-ups on the real app-server, and reports every word it is given.
+
+What it has been told goes to the parent through a pipe before anything else, so that the parent knows what was
+acknowledged when the process is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import attrs
+import msgspec
+
+import goalfsm
+from goalfsm import GoalfsmError, GoalStatus, Policy, Timeouts
+from goalfsm._sqlite import SqliteJournal
+from goalfsm.adapters.codex import Codex
+from goalfsm.testing.crash import CrashAdapter, CrashJournal, CrashPlan, Strike
+
+Tell = Callable[..., None]
+TIMES = Timeouts(call=10.0, read_back=20.0, quiet=0.5)
+"""Long enough for a machine that is busy with other children; the limits themselves are tested elsewhere."""
+
+_WHEN = ("auto", "auto", "auto", "auto", "steer", "queue")
+_STRAY = 0.15
+_PATIENCE = 20.0
+
+
+@attrs.frozen
+class Job:
+    """What one child does.
+
+    Args:
+        key: marks every text of its round.
+        number: which child of the round it is; its messages carry it.
+        seed: decides its moments and choices.
+        home: the app-server's home.
+        env: its environment.
+        journal: the journal's file.
+        point: the crash point that it dies at; empty if the parent kills it.
+        nth: which hit of the point.
+        strike: what dies there.
+        messages: how many it submits.
+        linger: whether it waits to be killed once it has nothing left to do.
+    """
+
+    key: str
+    number: int
+    seed: int
+    home: Path
+    env: Mapping[str, str]
+    journal: Path
+    point: str
+    nth: int
+    strike: Strike
+    messages: int
+    linger: bool
+
+
+def adapter(home: Path, env: Mapping[str, str]) -> Codex:
+    return Codex(cwd=home.parent, codex_home=home, env=env)
+
+
+def run_child(job: Job, pipe: Connection) -> None:
+    """Be the child: the target of its process."""
+
+    def tell(**words: Any) -> None:
+        pipe.send_bytes(msgspec.json.encode(words))
+
+    anyio.run(_work, job, tell)
+
+
+async def _work(job: Job, tell: Tell) -> None:
+    rng = Random(job.seed)
+    plan = CrashPlan(job.point, job.nth, job.strike)
+    provider = CrashAdapter(adapter(job.home, job.env), plan, lambda pid: tell(server=pid))
+    journal = CrashJournal(SqliteJournal(job.journal), plan)
+    policy = Policy(timeouts=TIMES, on_restart=rng.choice(("continue", "hold")), resume_goals=rng.random() < 0.5)
+    async with goalfsm.open(provider, journal=journal, policy=policy) as engine:
+        await engine.recover()
+        known = engine.threads()
+        thread = known[0] if known else await engine.start_thread()
+        tell(open=thread.id)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_mend, engine, thread, rng.random() < 0.5)
+            await _talk(job, rng, thread, tell, tasks)
+            with anyio.move_on_after(_PATIENCE):
+                await _at_rest(thread)
+            tell(done=dict(plan.hits))
+            if job.linger:
+                await anyio.sleep_forever()
+            tasks.cancel_scope.cancel()
+
+
+async def _mend(engine: goalfsm.Engine, thread: goalfsm.Thread, go_on: bool) -> None:
+    """Load the thread whenever it is not loaded: at first after a restart, and after each loss of the server."""
+    runtime = thread._runtime
+    while True:
+        if not runtime.resumed:
+            await engine.resume_thread(thread.id)
+            view = await thread.goal()
+            if go_on and view is not None and view.status is GoalStatus.PAUSED:
+                await _try(thread.set_goal, status="active")
+        await runtime.changed.wait()
+
+
+async def _talk(job: Job, rng: Random, thread: goalfsm.Thread, tell: Tell, tasks: Any) -> None:
+    """Start a goal and submit messages, some of them before it, at moments that suit nobody."""
+    early = rng.randint(0, 1)
+    for number in range(job.messages):
+        if number == early:
+            if rng.random() < 1 - _STRAY:
+                tasks.start_soon(_try, thread.start_goal, f"{job.key} goal {job.number}, {rng.randint(1, 5)} turns")
+            await anyio.sleep(rng.random() * 0.3)
+        message_id = f"{job.key}-{job.number}-{number}"
+        tell(trying=message_id)
+        message = await thread.submit(f"{job.key} message {job.number}.{number}", id=message_id, when=rng.choice(_WHEN))
+        tell(acknowledged=message_id)
+        tasks.start_soon(_watch, message, tell)
+        await anyio.sleep(rng.random() ** 2 * 0.25)
+    for message in thread.follow_ups():
+        if message.state == "requeued" and rng.random() < 0.5:
+            await _try(message.release)
+
+
+async def _watch(message: goalfsm.FollowUpHandle, tell: Tell) -> None:
+    outcome = await message.settled()
+    tell(settled=outcome.id, state=outcome.state)
+
+
+async def _try(what: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Ask for something that the situation may well forbid."""
+    try:
+        await what(*args, **options)
+    except (GoalfsmError, ValueError):
+        return
+
+
+async def _at_rest(thread: goalfsm.Thread) -> None:
+    """Wait until nothing of the thread goes on by itself."""
+    runtime = thread._runtime
+    while not at_rest(thread):
+        await runtime.changed.wait()
+
+
+def at_rest(thread: goalfsm.Thread) -> bool:
+    runtime = thread._runtime
+    core = runtime.core
+    waiting = any(row.state == "queued" for row in core.rows)
+    return runtime.resumed and runtime.quiet() and core.goal.state != "active" and not waiting

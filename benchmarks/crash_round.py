@@ -1,0 +1,291 @@
+"""One round of the soak: children on one home and one journal, killed one after the other; then what is true of each message.
+
+What the model was shown is the parent's own log, so it survives every kill. After the last one the thread is opened in
+the parent, and a last ordinary turn is run: its request holds everything that the model remembers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from threading import Timer
+from time import monotonic
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import attrs
+import msgspec
+
+import goalfsm
+from benchmarks.crash_child import TIMES, Job, adapter, at_rest, run_child
+from goalfsm import GoalfsmError, Policy
+from goalfsm._fold import decode_record
+from goalfsm.testing.crash import Strike
+from goalfsm.testing.mock_model import Hold, MockModel, ModelRequest, Reply, complete_goal, say, shell, write_codex_home
+
+CHILDREN = get_context("forkserver")
+CHILDREN.set_forkserver_preload(["benchmarks.crash_child"])
+
+PATIENCE = 60.0
+_GOAL = re.compile(r"goal \d+, (\d+) turns")
+_TOOL_SHARE, _SLOW_SHARE, _LONGEST = 0.15, 0.6, 0.15
+_FATES = frozenset({"delivered", "requeued", "discarded", "expired", "uncertain", "held"})
+
+
+@attrs.frozen
+class Kill:
+    """A kill to make: at a crash point, or (without one) at a moment of the parent's choice."""
+
+    point: str
+    strike: Strike
+
+    @property
+    def name(self) -> str:
+        return self.point or "any moment"
+
+
+@attrs.define
+class Fate:
+    """One message: what its host was told, what is stated after reopening, and what the model was shown."""
+
+    id: str
+    kill: Kill
+    acknowledged: bool = False
+    told: str = ""
+    state: str = ""
+    evidence: str = ""
+    reason: str = ""
+    in_flight: bool = False
+    shown: int = 0
+
+    @property
+    def lost(self) -> bool:
+        open_without_reason = self.state not in _FATES and not self.reason
+        return self.acknowledged and (not self.state or open_without_reason)
+
+    @property
+    def doubled(self) -> bool:
+        return self.shown > 1
+
+    @property
+    def uncertain(self) -> bool:
+        return self.state == "uncertain"
+
+    @property
+    def resolved(self) -> bool:
+        return self.in_flight and self.state in _FATES and not self.uncertain
+
+    @property
+    def wrong(self) -> bool:
+        if self.told == "delivered" and self.state != "delivered":
+            return True
+        if self.state in ("", "uncertain"):
+            return not self.state and self.shown > 0
+        return (self.state == "delivered") != (self.shown > 0)
+
+    @property
+    def bad(self) -> bool:
+        return self.lost or self.doubled or self.wrong or (self.uncertain and not self.reason)
+
+
+@attrs.define
+class Round:
+    """What came of a round."""
+
+    number: int
+    seed: int
+    made: list[Kill] = attrs.field(factory=list)
+    missed: list[Kill] = attrs.field(factory=list)
+    fates: dict[str, Fate] = attrs.field(factory=dict)
+    failure: str = ""
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.failure) or any(fate.bad for fate in self.fates.values())
+
+
+class _Model:
+    """Scripts the mock model by what it is shown: some slow replies, some tools, and so many turns as the goal says."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(seed)
+        self._turns: Counter[str] = Counter()
+
+    def respond(self, request: ModelRequest) -> Reply:
+        rng = self._rng
+        if request.asks_goal and not request.answers_tool:
+            text = request.user_texts[-1]
+            wanted = _GOAL.search(text)
+            objective = wanted[0] if wanted else ""
+            self._turns[objective] += 1
+            if wanted is None or self._turns[objective] > int(wanted[1]):
+                return complete_goal("done", hold=self._slow())
+            if rng.random() < _TOOL_SHARE:
+                return shell("sleep 0.1")
+        return say("working", hold=self._slow())
+
+    def _slow(self) -> Hold | None:
+        if self._rng.random() > _SLOW_SHARE:
+            return None
+        hold = Hold()
+        timer = Timer(self._rng.random() * _LONGEST, hold.release)
+        timer.daemon = True
+        timer.start()
+        return hold
+
+
+class Rounds:
+    """Runs rounds; it remembers how long an undisturbed child takes, so that random kills hit all of its life."""
+
+    def __init__(self, told: Callable[[Kill], None] = lambda _kill: None) -> None:
+        self._told = told
+        self._span = 1.5
+
+    async def run(self, number: int, seed: int, kills: list[Kill], home: Path, folder: Path) -> Round:
+        """Make these kills, one child each, then open what is left and judge."""
+        rng = Random(seed)
+        found = Round(number, seed)
+        key = f"soak-{number}-{rng.randrange(16**6):06x}"
+        with MockModel(respond=_Model(rng.randrange(2**32)).respond) as model:
+            env = write_codex_home(home, model.port)
+            for index, kill in enumerate(kills):
+                rounds = rng.randint(1, 2) if kill.point not in ("before_append", "after_append") else rng.randint(1, 24)
+                job = Job(
+                    key=key,
+                    number=index,
+                    seed=rng.randrange(2**32),
+                    home=home,
+                    env=env,
+                    journal=folder / "journal.db",
+                    point=kill.point,
+                    nth=rounds,
+                    strike=kill.strike,
+                    messages=rng.randint(2, 5),
+                    linger=not kill.point,
+                )
+                if await self._child(job, kill, found, rng):
+                    found.made.append(kill)
+                    self._told(kill)
+                else:
+                    found.missed.append(kill)
+            try:
+                with anyio.fail_after(PATIENCE):
+                    await self._judge(found, model, env, home, folder, key, rng)
+            except (GoalfsmError, TimeoutError) as problem:
+                found.failure = f"{type(problem).__name__}: {problem}"
+            await anyio.to_thread.run_sync(model.stop)
+        return found
+
+    # -- one child ----------------------------------------------------------------------------------------------------
+
+    async def _child(self, job: Job, kill: Kill, found: Round, rng: Random) -> bool:
+        """Run a child to its death or its end; True if the kill was made."""
+        ours, theirs = CHILDREN.Pipe(duplex=False)
+        child = CHILDREN.Process(target=run_child, args=(job, theirs), daemon=True)
+        await anyio.to_thread.run_sync(child.start)
+        theirs.close()
+        life = _Life(child.pid or 0)
+        try:
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    if not kill.point:
+                        tasks.start_soon(self._kill_at_some_moment, life, kill, rng.random())
+                    await self._listen(ours, life, kill, found)
+                    tasks.cancel_scope.cancel()
+        except TimeoutError:
+            found.failure = f"child {job.number} did not end"
+        finally:
+            child.kill()
+            await anyio.to_thread.run_sync(child.join)
+            ours.close()
+        if child.exitcode not in (0, -signal.SIGKILL) and not found.failure:
+            found.failure = f"child {job.number} ended with {child.exitcode}"
+        return life.struck or (child.exitcode == -signal.SIGKILL and bool(kill.point)) or life.servers > 1
+
+    async def _listen(self, pipe: Connection, life: _Life, kill: Kill, found: Round) -> None:
+        while True:
+            await anyio.wait_readable(pipe.fileno())
+            try:
+                words: dict[str, Any] = msgspec.json.decode(pipe.recv_bytes())
+            except (EOFError, ConnectionResetError):
+                return
+            match words:
+                case {"server": pid}:
+                    life.server = pid
+                    life.servers += 1
+                case {"open": _}:
+                    life.opened = monotonic()
+                    life.open.set()
+                case {"trying": message}:
+                    found.fates[message] = Fate(message, kill)
+                case {"acknowledged": message}:
+                    found.fates[message].acknowledged = True
+                case {"settled": message, "state": state}:
+                    found.fates[message].told = state
+                case {"done": _}:
+                    self._span += (monotonic() - life.opened - self._span) / 4
+                    life.done.set()
+
+    async def _kill_at_some_moment(self, life: _Life, kill: Kill, when: float) -> None:
+        await life.open.wait()
+        with anyio.move_on_after(when * self._span):
+            await life.done.wait()
+        if kill.strike in ("server", "both") and life.server:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(life.server, signal.SIGKILL)
+        if kill.strike == "server":
+            # Its host has to notice, load the thread anew and come to rest; then it is killed as well.
+            await life.done.wait()
+        os.kill(life.pid, signal.SIGKILL)
+        life.struck = True
+
+    # -- the truth ----------------------------------------------------------------------------------------------------
+
+    async def _judge(
+        self, found: Round, model: MockModel, env: Any, home: Path, folder: Path, key: str, rng: Random
+    ) -> None:
+        policy = Policy(timeouts=TIMES, on_restart=rng.choice(("continue", "hold")))
+        async with goalfsm.open(adapter(home, env), journal=folder / "journal.db", policy=policy) as engine:
+            await engine.recover()
+            for thread in engine.threads():
+                await engine.resume_thread(thread.id)
+                while not at_rest(thread):
+                    await thread._runtime.changed.wait()
+                await thread.run(f"{key} last")
+                for message in thread.follow_ups(all=True):
+                    if message.id in found.fates:
+                        fate = found.fates[message.id]
+                        fate.state, fate.evidence, fate.reason = message.state, message.evidence, message.reason
+                for stored in await engine.journal.read(thread.id):
+                    for machine, message_id, _, target, _ in decode_record(stored.record).moves:
+                        if machine == "follow_up" and target == "uncertain" and message_id in found.fates:
+                            found.fates[message_id].in_flight = True
+        for message_id, fate in found.fates.items():
+            fate.shown = model.shown(_text(key, message_id))
+
+
+def _text(key: str, message_id: str) -> str:
+    child, number = message_id.removeprefix(f"{key}-").split("-")
+    return f"{key} message {child}.{number}"
+
+
+class _Life:
+    """A child as its parent sees it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.server = 0
+        self.servers = 0
+        self.opened = 0.0
+        self.struck = False
+        self.open = anyio.Event()
+        self.done = anyio.Event()
