@@ -43,7 +43,9 @@ def _chosen(_context: click.Context, _parameter: click.Parameter, value: str | N
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object.")
 @click.option("--only", callback=_chosen, metavar="A,B", help=f"Sections to run, of {', '.join(SECTIONS)}.")
 @click.option("--rounds", type=click.IntRange(1), default=None, help=f"Interleaved rounds; {ROUNDS} by default.")
-@click.option("--quick", is_flag=True, help="Three short rounds of everything: to see that it works, not what it costs.")
+@click.option(
+    "--quick", is_flag=True, help="Three short rounds of everything: to see that it works, not what it costs."
+)
 @click.option("--write-docs", is_flag=True, help="Write docs/benchmarks.md and its plots from this run.")
 def main(*, as_data: bool, only: tuple[str, ...], rounds: int | None, quick: bool, write_docs: bool) -> None:
     """Measure goalfsm beside hand-written tables and other libraries, in one run of interleaved rounds."""

@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 import goalfsm
-from goalfsm import GoalfsmError, GoalStatus, Policy, Timeouts
+from goalfsm import GoalfsmError, GoalStatus, Policy, ProviderRefused, Timeouts
 from goalfsm._sqlite import SqliteJournal
 from goalfsm.adapters.codex import Codex
 from goalfsm.testing.crash import CrashAdapter, CrashJournal, CrashPlan, Strike
@@ -66,6 +66,10 @@ def adapter(home: Path, env: Mapping[str, str]) -> Codex:
     return Codex(cwd=home.parent, codex_home=home, env=env)
 
 
+def text_of(message_id: str) -> str:
+    return f"a message that nobody else wrote: {message_id}"
+
+
 def run_child(job: Job, pipe: Connection) -> None:
     """Be the child: the target of its process."""
 
@@ -82,27 +86,37 @@ async def _work(job: Job, tell: Tell) -> None:
     journal = CrashJournal(SqliteJournal(job.journal), plan)
     policy = Policy(timeouts=TIMES, on_restart=rng.choice(("continue", "hold")), resume_goals=rng.random() < 0.5)
     async with goalfsm.open(provider, journal=journal, policy=policy) as engine:
-        await engine.recover()
-        known = engine.threads()
+        tell(uncertain=[found.id for found in await engine.recover() if found.state == "uncertain"])
+        known = [thread for thread in engine.threads() if await load(engine, thread)]
         thread = known[0] if known else await engine.start_thread()
         tell(open=thread.id)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_mend, engine, thread, rng.random() < 0.5)
             await _talk(job, rng, thread, tell, tasks)
             with anyio.move_on_after(_PATIENCE):
-                await _at_rest(thread)
+                await wait_at_rest(thread)
             tell(done=dict(plan.hits))
             if job.linger:
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
 
 
+async def load(engine: goalfsm.Engine, thread: goalfsm.Thread) -> bool:
+    """Load a thread after a restart; False if it died before the provider put it on record."""
+    try:
+        await engine.resume_thread(thread.id)
+    except ProviderRefused as refused:
+        if "not found" in refused.message or "no rollout found" in refused.message:
+            return False
+        raise
+    return True
+
+
 async def _mend(engine: goalfsm.Engine, thread: goalfsm.Thread, go_on: bool) -> None:
-    """Load the thread whenever it is not loaded: at first after a restart, and after each loss of the server."""
-    runtime = thread._runtime
+    """Load the thread anew after each loss of the server."""
+    runtime = thread._runtime  # noqa: SLF001  no public word for either
     while True:
-        if not runtime.resumed:
-            await engine.resume_thread(thread.id)
+        if not runtime.resumed and await load(engine, thread):
             view = await thread.goal()
             if go_on and view is not None and view.status is GoalStatus.PAUSED:
                 await _try(thread.set_goal, status="active")
@@ -119,7 +133,7 @@ async def _talk(job: Job, rng: Random, thread: goalfsm.Thread, tell: Tell, tasks
             await anyio.sleep(rng.random() * 0.3)
         message_id = f"{job.key}-{job.number}-{number}"
         tell(trying=message_id)
-        message = await thread.submit(f"{job.key} message {job.number}.{number}", id=message_id, when=rng.choice(_WHEN))
+        message = await thread.submit(text_of(message_id), id=message_id, when=rng.choice(_WHEN))
         tell(acknowledged=message_id)
         tasks.start_soon(_watch, message, tell)
         await anyio.sleep(rng.random() ** 2 * 0.25)
@@ -141,15 +155,12 @@ async def _try(what: Callable[..., Any], *args: Any, **options: Any) -> None:
         return
 
 
-async def _at_rest(thread: goalfsm.Thread) -> None:
+async def wait_at_rest(thread: goalfsm.Thread) -> None:
     """Wait until nothing of the thread goes on by itself."""
-    runtime = thread._runtime
-    while not at_rest(thread):
+    runtime = thread._runtime  # noqa: SLF001  no public word for either
+    while not (runtime.resumed and runtime.quiet() and _nothing_comes(runtime.core)):
         await runtime.changed.wait()
 
 
-def at_rest(thread: goalfsm.Thread) -> bool:
-    runtime = thread._runtime
-    core = runtime.core
-    waiting = any(row.state == "queued" for row in core.rows)
-    return runtime.resumed and runtime.quiet() and core.goal.state != "active" and not waiting
+def _nothing_comes(core: goalfsm.ThreadCore) -> bool:
+    return core.goal.state != "active" and all(row.state != "queued" for row in core.rows)

@@ -1,4 +1,4 @@
-"""One round of the soak: children on one home and one journal, killed one after the other; then what is true of each message.
+"""One round of the soak: children on one home and one journal, killed one after the other, then the truth.
 
 What the model was shown is the parent's own log, so it survives every kill. After the last one the thread is opened in
 the parent, and a last ordinary turn is run: its request holds everything that the model remembers.
@@ -26,9 +26,8 @@ import attrs
 import msgspec
 
 import goalfsm
-from benchmarks.crash_child import TIMES, Job, adapter, at_rest, run_child
+from benchmarks.crash_child import TIMES, Job, adapter, load, run_child, text_of, wait_at_rest
 from goalfsm import GoalfsmError, Policy
-from goalfsm._fold import decode_record
 from goalfsm.testing.crash import Strike
 from goalfsm.testing.mock_model import Hold, MockModel, ModelRequest, Reply, complete_goal, say, shell, write_codex_home
 
@@ -38,6 +37,7 @@ CHILDREN.set_forkserver_preload(["benchmarks.crash_child"])
 PATIENCE = 60.0
 _GOAL = re.compile(r"goal \d+, (\d+) turns")
 _TOOL_SHARE, _SLOW_SHARE, _LONGEST = 0.15, 0.6, 0.15
+_FREQUENT = ("before_append", "after_append")
 _FATES = frozenset({"delivered", "requeued", "discarded", "expired", "uncertain", "held"})
 
 
@@ -106,6 +106,7 @@ class Round:
     made: list[Kill] = attrs.field(factory=list)
     missed: list[Kill] = attrs.field(factory=list)
     fates: dict[str, Fate] = attrs.field(factory=dict)
+    threads: set[str] = attrs.field(factory=set)
     failure: str = ""
 
     @property
@@ -158,7 +159,6 @@ class Rounds:
         with MockModel(respond=_Model(rng.randrange(2**32)).respond) as model:
             env = write_codex_home(home, model.port)
             for index, kill in enumerate(kills):
-                rounds = rng.randint(1, 2) if kill.point not in ("before_append", "after_append") else rng.randint(1, 24)
                 job = Job(
                     key=key,
                     number=index,
@@ -167,7 +167,7 @@ class Rounds:
                     env=env,
                     journal=folder / "journal.db",
                     point=kill.point,
-                    nth=rounds,
+                    nth=rng.randint(1, 24 if kill.point in _FREQUENT else 2),
                     strike=kill.strike,
                     messages=rng.randint(2, 5),
                     linger=not kill.point,
@@ -179,7 +179,11 @@ class Rounds:
                     found.missed.append(kill)
             try:
                 with anyio.fail_after(PATIENCE):
-                    await self._judge(found, model, env, home, folder, key, rng)
+                    policy = Policy(timeouts=TIMES, on_restart=rng.choice(("continue", "hold")))
+                    async with goalfsm.open(adapter(home, env), folder / "journal.db", policy) as engine:
+                        await _reopen(engine, found, f"{key} last")
+                for fate in found.fates.values():
+                    fate.shown = model.shown(text_of(fate.id))
             except (GoalfsmError, TimeoutError) as problem:
                 found.failure = f"{type(problem).__name__}: {problem}"
             await anyio.to_thread.run_sync(model.stop)
@@ -222,7 +226,8 @@ class Rounds:
                 case {"server": pid}:
                     life.server = pid
                     life.servers += 1
-                case {"open": _}:
+                case {"open": thread_id}:
+                    found.threads.add(thread_id)
                     life.opened = monotonic()
                     life.open.set()
                 case {"trying": message}:
@@ -231,6 +236,10 @@ class Rounds:
                     found.fates[message].acknowledged = True
                 case {"settled": message, "state": state}:
                     found.fates[message].told = state
+                    found.fates[message].in_flight |= state == "uncertain"
+                case {"uncertain": messages}:
+                    for message in messages:
+                        found.fates[message].in_flight = True
                 case {"done": _}:
                     self._span += (monotonic() - life.opened - self._span) / 4
                     life.done.set()
@@ -248,34 +257,20 @@ class Rounds:
         os.kill(life.pid, signal.SIGKILL)
         life.struck = True
 
-    # -- the truth ----------------------------------------------------------------------------------------------------
 
-    async def _judge(
-        self, found: Round, model: MockModel, env: Any, home: Path, folder: Path, key: str, rng: Random
-    ) -> None:
-        policy = Policy(timeouts=TIMES, on_restart=rng.choice(("continue", "hold")))
-        async with goalfsm.open(adapter(home, env), journal=folder / "journal.db", policy=policy) as engine:
-            await engine.recover()
-            for thread in engine.threads():
-                await engine.resume_thread(thread.id)
-                while not at_rest(thread):
-                    await thread._runtime.changed.wait()
-                await thread.run(f"{key} last")
-                for message in thread.follow_ups(all=True):
-                    if message.id in found.fates:
-                        fate = found.fates[message.id]
-                        fate.state, fate.evidence, fate.reason = message.state, message.evidence, message.reason
-                for stored in await engine.journal.read(thread.id):
-                    for machine, message_id, _, target, _ in decode_record(stored.record).moves:
-                        if machine == "follow_up" and target == "uncertain" and message_id in found.fates:
-                            found.fates[message_id].in_flight = True
-        for message_id, fate in found.fates.items():
-            fate.shown = model.shown(_text(key, message_id))
-
-
-def _text(key: str, message_id: str) -> str:
-    child, number = message_id.removeprefix(f"{key}-").split("-")
-    return f"{key} message {child}.{number}"
+async def _reopen(engine: goalfsm.Engine, found: Round, last: str) -> None:
+    """Load what is left, let its queue run, show the model all that it remembers, and take down what is stated."""
+    for each in await engine.recover():
+        if each.id in found.fates and each.state == "uncertain":
+            found.fates[each.id].in_flight = True
+    for thread in engine.threads():
+        if await load(engine, thread):
+            await wait_at_rest(thread)
+            await thread.run(last)
+        for message in thread.follow_ups(all=True):
+            if message.id in found.fates:
+                fate = found.fates[message.id]
+                fate.state, fate.evidence, fate.reason = message.state, message.evidence, message.reason
 
 
 class _Life:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.crash_soak`: kill hosts and the real app-server for as long as you like, then ask what was lost.
+"""`python -m benchmarks.crash_soak`: kill hosts and the real app-server, then ask what was lost.
 
 Every child process runs goals with follow-ups on the real app-server, against a mock model in this process, until it is
 killed: at a named crash point, or at any moment; the child, its app-server, or both. What is stated of each message
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import attrs
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -32,6 +31,7 @@ _STRIKES = cast("tuple[Strike, ...]", ("process", "server", "both"))
 _RANDOM_SHARE = 4
 _HOME_ROUNDS = 25
 _MISSES = 4
+_WIDTH = 100
 
 
 def schedule(kills: int, rng: random.Random) -> deque[Kill]:
@@ -66,29 +66,41 @@ class Soak:
         task = progress.add_task("kills", total=len(self._plan))
         work = Rounds(lambda _kill: progress.update(task, advance=1))
         async with anyio.create_task_group() as tasks:
-            for _ in range(jobs):
-                tasks.start_soon(self._slot, work, progress)
+            for slot in range(jobs):
+                tasks.start_soon(self._slot, slot, work, progress)
 
-    async def _slot(self, work: Rounds, progress: Progress) -> None:
+    async def _slot(self, slot: int, work: Rounds, progress: Progress) -> None:
+        done = 0
         while self._plan:
             number, self._number = self._number, self._number + 1
             count = self._rng.choices((1, 2, 3), (6, 3, 1))[0]
             kills = [self._plan.popleft() for _ in range(min(count, len(self._plan)))]
-            # A home is used for some rounds, as a person's is; every round has a thread and a journal of its own.
+            # A home is used for many rounds, as a person's is; every round has a thread and a journal of its own.
+            home = self._folder / f"home-{slot}-{done // _HOME_ROUNDS}"
             folder = self._folder / f"round-{number}"
             folder.mkdir()
-            done = await work.run(number, self._rng.randrange(2**32), kills, folder / "home", folder)
-            self.rounds.append(done)
+            done += 1
+            found = await work.run(number, self._rng.randrange(2**32), kills, home, folder)
+            self.rounds.append(found)
             if self._misses > 0:
-                self._misses -= len(done.missed)
-                self._plan.extend(done.missed)
-            if done.bad:
-                progress.console.print(f"round {number}: {done.failure or 'see its messages'}", highlight=False)
-                for fate in done.fates.values():
-                    progress.console.print(f"  {'BAD ' if fate.bad else ''}{fate}", highlight=False)
-                if self._keep is not None:
-                    shutil.copytree(folder, self._keep / folder.name, ignore=shutil.ignore_patterns("*.sock"))
+                self._misses -= len(found.missed)
+                self._plan.extend(found.missed)
+            if found.bad:
+                self._show(found, progress.console)
+                self._save(found, folder, home)
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _show(self, found: Round, console: Console) -> None:
+        console.print(f"round {found.number}: {found.failure or 'see its messages'}", highlight=False)
+        for fate in found.fates.values():
+            console.print(f"  {'BAD ' if fate.bad else ''}{fate}", highlight=False)
+
+    def _save(self, found: Round, folder: Path, home: Path) -> None:
+        if self._keep is not None:
+            shutil.copytree(folder, self._keep / folder.name, dirs_exist_ok=True)
+            for record in home.rglob("sessions/**/*.jsonl"):
+                if any(thread in record.name for thread in found.threads):
+                    shutil.copy(record, self._keep / folder.name)
 
 
 def counted(fates: Iterable[Fate]) -> dict[str, int]:
@@ -139,8 +151,9 @@ def told(rounds: list[Round], seed: int) -> dict[str, Any]:
 
 def _table(data: dict[str, Any]) -> Table:
     table = Table(title=f"{data['kills']} kills, seed {data['seed']}", title_justify="left")
-    for column in ("killed at", "kills", *COUNTS):
-        table.add_column(column.replace("_", " "), justify="left" if column == "killed at" else "right")
+    table.add_column("killed at", no_wrap=True)
+    for column in ("kills", *COUNTS):
+        table.add_column(column.replace("_", " "), justify="right")
     for name, row in data["by_point"].items():
         table.add_row(name.replace("_", " "), *(str(row[column]) for column in ("kills", *COUNTS)))
     table.add_section()
@@ -153,21 +166,22 @@ def _table(data: dict[str, Any]) -> Table:
 @click.option("--seed", type=int, default=None, help="Choose the same kills again; timing is the machine's.")
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object.")
 @click.option("--jobs", type=click.IntRange(1), default=3, show_default=True, help="Rounds at a time.")
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep the files of rounds that failed here.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the files of failed rounds here.")
 def main(*, kills: int, seed: int | None, as_data: bool, jobs: int, keep: Path | None) -> None:
     """Kill hosts and servers at crash points and at any moment, and compare what is stated with what the model saw."""
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     console = Console(stderr=True)
     console.print(f"seed {seed}", highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Progress(*columns, console=console) as progress:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         soak = Soak(kills, seed, Path(folder), keep)
-        anyio.run(soak.run, jobs, progress)
+        with Progress(*columns, console=console) as progress:
+            anyio.run(soak.run, jobs, progress)
     data = told(soak.rounds, seed)
     if as_data:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        Console(file=sys.stdout).print(_table(data))
+        Console(file=sys.stdout, width=_WIDTH).print(_table(data))
         for reason, count in data["why_uncertain"].items():
             click.echo(f"uncertain {count}: {reason}")
         for failure in data["failures"]:

@@ -55,8 +55,6 @@ def _run(code: str) -> tuple[float, str]:
     return took * 1000, done.stdout
 
 
-
-
 def measure(rounds: int, tell: Callable[[str], None], *, quick: bool = False) -> Imports:
     found: dict[str, list[float]] = {"": []}
     for _ in range(rounds):

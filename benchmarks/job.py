@@ -58,7 +58,7 @@ PLAIN = (Start(1), Stop(1))
 SAVING = (Take(1, TURN, 1), Give(1, TURN, 1))
 
 
-# -- by hand: what a careful person writes, as fast as frozen attrs allows ----------------------------------------------
+# -- by hand: what a careful person writes, as fast as frozen attrs allows --------------------------------------------
 
 
 @attrs.frozen
@@ -115,7 +115,7 @@ def handle(job: Job, event: Any) -> Outcome:
     return handler(job, event)
 
 
-# -- one lap = there and back -------------------------------------------------------------------------------------------
+# -- one lap = there and back -----------------------------------------------------------------------------------------
 
 
 def by_hand(events: tuple[Any, Any]) -> Callable[[int], object]:

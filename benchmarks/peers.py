@@ -22,7 +22,7 @@ TRANSITIONS: list[dict[str, Any]] = [
 ]
 
 
-# -- transitions: one machine shared by all models (its advice for many), no automatic transitions ----------------------
+# -- transitions: one machine shared by all models (its advice for many), no automatic transitions --------------------
 
 
 class Model:
@@ -100,7 +100,7 @@ def transitions_async() -> Laps:
     return lambda laps: asyncio.run(main(laps))
 
 
-# -- python-statemachine: StateMachine (fewer checks than StateChart), bound events, no listeners -----------------------
+# -- python-statemachine: StateMachine (fewer checks than StateChart), bound events, no listeners ---------------------
 
 
 def statemachine_job() -> Callable[[], Any]:
@@ -137,7 +137,7 @@ def statemachine() -> Laps:
     return run
 
 
-# -- automat: the typed builder ------------------------------------------------------------------------------------------
+# -- automat: the typed builder ---------------------------------------------------------------------------------------
 # It has no guards. Inside the machine a guard is an output that sends one of two further inputs (which is why inputs
 # without a result may be sent from outputs); outside, every caller asks the guard itself.
 
@@ -221,7 +221,7 @@ def automat_unguarded() -> Laps:
     return run
 
 
-# -- sismic: the guard is Python text in its statechart, compiled once and kept by its evaluator ------------------------
+# -- sismic: the guard is Python text in its statechart, compiled once and kept by its evaluator ----------------------
 
 SISMIC = """
 statechart:
@@ -269,7 +269,7 @@ def sismic() -> Laps:
     return run
 
 
-# -- xstate-statemachine: its synchronous interpreter -------------------------------------------------------------------
+# -- xstate-statemachine: its synchronous interpreter -----------------------------------------------------------------
 
 
 def xstate_job() -> Callable[[], Any]:

@@ -58,7 +58,9 @@ def _colour(name: str) -> str:
 def _bars(title: str, found: Mapping[str, float], *, log: bool) -> Any:
     figure, axes = _figure(0.5 + 0.28 * len(found))
     ordered = sorted(found.items(), key=lambda item: -item[1])
-    bars = axes.barh([name for name, _ in ordered], [value for _, value in ordered], color=[_colour(n) for n, _ in ordered])
+    bars = axes.barh(
+        [name for name, _ in ordered], [value for _, value in ordered], color=[_colour(n) for n, _ in ordered]
+    )
     axes.bar_label(bars, [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for _, value in ordered], padding=3)
     if log:
         axes.set_xscale("log")

@@ -53,7 +53,7 @@ def budgets(sections: Iterable[Section]) -> list[Budget]:
     return [budget for section in sections for budget in section.budgets()]
 
 
-# -- JSON ---------------------------------------------------------------------------------------------------------------
+# -- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def as_json(sections: Mapping[str, Section]) -> dict[str, Any]:
@@ -68,7 +68,9 @@ def as_json(sections: Mapping[str, Section]) -> dict[str, Any]:
 def _figures(section: Section) -> dict[str, Any]:
     match section:
         case Kernel():
-            counts = {name: {"calls": section.calls[name], "bytecodes": section.bytecodes[name]} for name in section.calls}
+            counts = {
+                name: {"calls": section.calls[name], "bytecodes": section.bytecodes[name]} for name in section.calls
+            }
             return {"kernel": section.times_floor, "kernel_ns": section.ns, "kernel_counts": counts}
         case Memory():
             return {"memory_bytes": section.found}
@@ -95,7 +97,7 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-# -- tables -------------------------------------------------------------------------------------------------------------
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
 def tables(section: Section) -> list[Table]:
@@ -104,9 +106,16 @@ def tables(section: Section) -> list[Table]:
             return [_kernel(section)]
         case Memory():
             ordered = sorted(section.found.items(), key=lambda item: item[1])
-            return [Table("Live machine", ("machine", "bytes each"), [(name, f"{size:,.0f}") for name, size in ordered])]
+            return [
+                Table("Live machine", ("machine", "bytes each"), [(name, f"{size:,.0f}") for name, size in ordered])
+            ]
         case Cores():
-            row = (f"{section.us:.1f}", f"{section.times_floor:.1f}", f"{section.calls:.0f}", f"{section.bytecodes:,.0f}")
+            row = (
+                f"{section.us:.1f}",
+                f"{section.times_floor:.1f}",
+                f"{section.calls:.0f}",
+                f"{section.bytecodes:,.0f}",
+            )
             columns = ("µs an event", "in hand-written steps", "Python calls", "bytecodes")
             return [Table("Whole core", columns, [row])]
         case Scale():
@@ -138,7 +147,9 @@ def _kernel(found: Kernel) -> Table:
 
 
 def _stream(found: Stream) -> Table:
-    rows = [(name, f"{us:.1f}", f"{found.paced[name]:.0f}" if name in found.paced else "") for name, us in found.us.items()]
+    rows = [
+        (name, f"{us:.1f}", f"{found.paced[name]:.0f}" if name in found.paced else "") for name, us in found.us.items()
+    ]
     if found.ratio is not None and found.paced_ratio is not None:
         rows.append(("goalfsm / openai_codex", f"{found.ratio:.2f}", f"{found.paced_ratio:.2f}"))
     return Table("One notification", ("what", "µs CPU, burst", "µs CPU, each alone"), rows)
@@ -157,7 +168,7 @@ def markdown(table: Table) -> str:
     return "\n".join([head, *(f"| {' | '.join(row)} |" for row in table.rows)])
 
 
-# -- the page -----------------------------------------------------------------------------------------------------------
+# -- the page ---------------------------------------------------------------------------------------------------------
 
 
 def page(template: Path, sections: Mapping[str, Section]) -> str:

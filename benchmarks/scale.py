@@ -51,7 +51,8 @@ def _lap(cores: list[ThreadCore], lap: int, events: int) -> float:
     for at in range(events):
         place = at % len(cores)
         turn = f"turn-{(at // len(cores) + lap) // 2}-{place}"
-        event = ev.TurnStarted(turn) if cores[place].turn.state != "running" else ev.TurnCompleted(cores[place].turn.turn_id)
+        slot = cores[place].turn
+        event = ev.TurnCompleted(slot.turn_id) if slot.state == "running" else ev.TurnStarted(turn)
         cores[place] = cores[place].handle(event).core
     return (process_time_ns() - began) / events
 

@@ -1,7 +1,7 @@
 """One provider notification, from the pipe to the host's loop: CPU of this process, beside the published Python SDK.
 
-Both sides start the same child process, which plays the same recorded goal run, and read the run's logical stream to its
-end: goalfsm through its engine (core, journal in memory, readers), the SDK through its private goal stream.
+Both sides start the same child process, which plays the same recorded goal run, and read the run's logical stream to
+its end: goalfsm through its engine (core, journal in memory, readers), the SDK through its private goal stream.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def by_goalfsm(program: Path) -> tuple[float, int]:
 
 def by_sdk(program: Path) -> tuple[float, int]:
     """The same with the SDK's goal operation and its logical stream."""
-    from openai_codex._goal import _GoalNotificationStream
-    from openai_codex.client import CodexClient, CodexConfig
+    from openai_codex._goal import _GoalNotificationStream  # noqa: PLC0415  only where it is installed
+    from openai_codex.client import CodexClient, CodexConfig  # noqa: PLC0415  as above
 
     with CodexClient(CodexConfig(launch_args_override=(str(program),))) as client:
         client.initialize()

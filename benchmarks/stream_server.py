@@ -1,4 +1,4 @@
-"""A child that plays recorded traffic: `python stream_server.py PLAN PACE`. Standard library only, so that it starts fast.
+"""A child that plays recorded traffic: `python stream_server.py PLAN PACE`. It imports the standard library only.
 
 It answers requests with recorded results; once a goal is set it writes all the notifications, as fast as the pipe takes
 them or one every PACE milliseconds.

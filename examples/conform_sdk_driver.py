@@ -2,10 +2,10 @@
 
 goalfsm conform --driver examples/conform_sdk_driver.toml -- python examples/conform_sdk_driver.py
 
-Its goal operations have no public entry in 0.163.0, so this driver calls the client's private parts as the SDK's own code
-would: `start_goal_operation`, `turn_steer` on the state's active turn, `cancel_goal_operation`. It adds no queue, no retry
-and no memory of its own: what it answers is what the SDK raised or returned. The SDK keeps nothing of a message once the
-answer is there, so no fates are offered.
+Its goal operations have no public entry in 0.163.0, so this driver calls the client's private parts as the SDK's own
+code would: `start_goal_operation`, `turn_steer` on the state's active turn, `cancel_goal_operation`. It adds no queue
+and no memory of its own: what it answers is what the SDK raised or returned. The SDK keeps nothing of a message once
+the answer is there, so no fates are offered.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SdkServer:
             print(f"the stream ended: {problem!r}", file=sys.stderr)
 
     def submit(self, text: str, when: str) -> None:
-        """Steer the goal's turn, waiting for one in the gap, following the id that a refusal names once; else a turn."""
+        """Steer the goal's turn (the next one in a gap, once more if a refusal names another); else start a turn."""
         if when == "queue":
             raise ValueError("the SDK has no queue")
         state = self.state

@@ -1,8 +1,8 @@
 """How it usually goes wrong: the server that people write first. A flag, a queue, steer or else start.
 
-Nothing here is absurd. Each line was written by somebody who thought about it, and each of the four classic defects is in
-it: a message that is lost, one that is sent twice, one that is steered to a turn that is over, and one that goes out after
-the user pressed stop. The conformance kit finds them, each with its shortest history:
+Nothing here is absurd. Each line was written by somebody who thought about it, and each of the four classic defects is
+in it: a message that is lost, one that is sent twice, one that is steered to a turn that is over, and one that goes out
+after the user pressed stop. The conformance kit finds them, each with its shortest history:
 
     goalfsm conform -- python examples/naive_server.py
     goalfsm conform --server-class examples/naive_server.py:NaiveUnderTest

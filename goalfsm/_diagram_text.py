@@ -31,13 +31,15 @@ def _escape(sign: str) -> str:
 
 def mermaid_text(text: str) -> str:
     """Give a text for any place in Mermaid where words may stand; whatever could mean something becomes an entity."""
-    return "".join(sign if _is_plain(sign) else f"#{ord(sign)};" for sign in visible(text))
+    # Where two of these stand together in the finished picture Mermaid reads an entity, however they were written.
+    shown = visible(text).replace("ﬂ°", "ﬂ\u200b°").replace("¶ß", "¶\u200bß")
+    return "".join(sign if _is_plain(sign) else f"#{ord(sign)};" for sign in shown)
 
 
 def _is_plain(sign: str) -> bool:
     if sign.isascii():
         return sign.isalnum() or sign in _MERMAID_PLAIN
-    return sign not in _MERMAID_OWN
+    return sign.isprintable() and sign not in _MERMAID_OWN
 
 
 def dot_text(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -18,8 +16,9 @@ from goalfsm._core import ThreadCore
 from goalfsm._errors import GoalfsmError, JournalError, TransportClosed
 from goalfsm._handles import Thread
 from goalfsm._journal import Journal, open_journal
+from goalfsm._lease import await_lease, new_owner
 from goalfsm._log import get_logger
-from goalfsm._recovery import Found, fold_thread, reconcile, resume
+from goalfsm._recovery import Found, fold, reconcile, resume
 from goalfsm._thread import ThreadRuntime
 from goalfsm._timers import Timers
 from goalfsm._values import Anomaly, ApprovalRequest, GoalView, Policy
@@ -27,6 +26,7 @@ from goalfsm._values import Anomaly, ApprovalRequest, GoalView, Policy
 __all__ = ["Engine", "open"]
 
 ODD_KEPT = 1000
+BEATS_PER_LEASE = 4
 
 
 class Engine:
@@ -41,11 +41,12 @@ class Engine:
         self.policy = policy
         self.clock: Clock = getattr(adapter, "clock", None) or SystemClock()
         self.timers = Timers(self.clock)
-        self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.owner = new_owner()
         self.connection: Connection | None = None
         self.log = get_logger()
         self.closed = False
         self._runtimes: dict[str, ThreadRuntime] = {}
+        self._taking_over: set[str] = set()
         self._odd: list[Anomaly] = []
         self._odd_dropped = 0
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -65,7 +66,9 @@ class Engine:
             self._tasks = anyio.create_task_group()
             await self._tasks.__aenter__()
             try:
+                await self.journal.beat(self.owner)
                 self._tasks.start_soon(self.timers.run)
+                self._tasks.start_soon(self._show_life)
                 await self.ensure_connection()
             except BaseException:
                 self._tasks.cancel_scope.cancel()
@@ -73,9 +76,17 @@ class Engine:
                 raise
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await self.journal.aclose()
+                await self._leave_journal()
             raise
         return self
+
+    async def _leave_journal(self) -> None:
+        try:
+            await self.journal.retire(self.owner)
+        except JournalError as error:
+            self.journal_failed("", error)
+        finally:
+            await self.journal.aclose()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,12 +104,33 @@ class Engine:
             self._tasks.cancel_scope.cancel()
             for runtime in self._runtimes.values():
                 runtime.close()
-            await self.journal.aclose()
+            await self._leave_journal()
         if isinstance(error, anyio.get_cancelled_exc_class()):
             return await self._tasks.__aexit__(kind, error, trace)
         # The host's own error goes on as it is: handed to the group it would come back wrapped.
         await self._tasks.__aexit__(None, None, None)
         return None
+
+    async def _show_life(self) -> None:
+        """Give heartbeats: whoever wants a thread of ours sees that we live (decisions 6)."""
+        while True:
+            # Real time, also under a simulated clock: that this process lives is not simulated.
+            await anyio.sleep(self.policy.timeouts.lease / BEATS_PER_LEASE)
+            try:
+                await self.journal.beat(self.owner)
+            except JournalError as error:
+                self.journal_failed("", error)
+
+    async def await_lease(self, thread_id: str) -> None:
+        """Wait until a thread is free to take.
+
+        Raises:
+            StaleOwner: its holder lives.
+        """
+        if thread_id in self._taking_over:
+            self._taking_over.discard(thread_id)
+            return
+        await await_lease(self.journal, self.clock, thread_id, self.owner, self.policy.timeouts.lease)
 
     async def _pause_all(self) -> None:
         running = [r for r in self._runtimes.values() if r.core.goal.state == "active" and r.stale is None]
@@ -159,6 +191,7 @@ class Engine:
         runtime = self._runtimes.pop(thread_id, None)
         if runtime is not None:
             runtime.close()
+        self._taking_over.add(thread_id)
         return Thread(await resume(self, thread_id))
 
     async def recover(self) -> list[Found]:
@@ -167,9 +200,9 @@ class Engine:
         Threads that this engine already uses are left alone. Nothing is sent before `resume_thread`.
         """
         found: list[Found] = []
-        for thread_id in await self.journal.threads():
+        async for thread_id, loaded in self.journal.load_all():
             if thread_id not in self._runtimes:
-                await fold_thread(self, thread_id)
+                fold(self, thread_id, loaded)
             found += Found.of(self._runtimes[thread_id])
         return found
 
@@ -192,9 +225,8 @@ class Engine:
         return self._runtimes.get(thread_id)
 
     def remember(self, runtime: ThreadRuntime) -> None:
-        """Take a runtime in and start its pump."""
+        """Take a runtime in; its pump starts with the first item of its inbox."""
         self._runtimes[runtime.id] = runtime
-        self.spawn(runtime.pump)
 
     def forget(self, thread_id: str) -> None:
         """Drop a runtime that never came to life."""

@@ -20,7 +20,7 @@ from goalfsm._errors import JournalError
 from goalfsm._kernel import Verdict
 from goalfsm._machines import FollowUp, Operation
 
-__all__ = ["Record", "apply", "decode_record", "encode_record", "record_of", "spec_version"]
+__all__ = ["Record", "apply", "decode_record", "delta_of", "encode_record", "record_of", "spec_version"]
 
 _MACHINES = ("goal", "turn")
 _PLAIN = tuple(field for field in ThreadCore.__struct_fields__ if field not in ("goal", "turn", "operation", "rows"))
@@ -89,7 +89,7 @@ def record_of(before: ThreadCore, step: CoreStep, event: ev.TypedEvent, at: floa
         at=at,
         spec=spec_version(),
         event=ev.encode(event),
-        delta=_delta(before, step.core),
+        delta=delta_of(before, step.core),
         moves=[(move.machine, move.id, move.source, move.target, move.event) for move in step.moves],
         effects=[fx.encode(effect) for effect in step.effects],
         odd=[(j.machine, j.id, j.state, j.event, str(j.verdict)) for j in step.verdicts if j.verdict in odd],
@@ -101,7 +101,8 @@ def _changed(before: Any, after: Any) -> dict[str, Any]:
     return {field: now for field, was, now in pairs if was != now}
 
 
-def _delta(before: ThreadCore, after: ThreadCore) -> dict[str, Any]:
+def delta_of(before: ThreadCore, after: ThreadCore) -> dict[str, Any]:
+    """Give what changed between two cores, as JSON-ready values that `apply` takes."""
     pairs = zip(_PLAIN, _plain(before), _plain(after), strict=True)
     delta: dict[str, Any] = {field: now for field, was, now in pairs if was != now}
     for machine in _MACHINES:

@@ -30,7 +30,7 @@ def get_logger() -> Any:
 
 
 def shows_debug(log: Any) -> bool:
-    """Whether the logger would show a debug record now; True where it cannot tell. Steps are many, their records few."""
+    """Whether the logger would show a debug record now; True where it cannot tell. Most steps have no reader."""
     asked = getattr(log, "isEnabledFor", None) or getattr(log, "is_enabled_for", None)
     return asked is None or bool(asked(logging.DEBUG))
 

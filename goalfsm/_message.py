@@ -10,7 +10,6 @@ import attrs
 
 from goalfsm._errors import Unjournalable
 from goalfsm._machines import FollowUp
-from goalfsm._pulse import Pulse
 from goalfsm._values import When
 
 __all__ = ["Content", "Message", "check_journalable", "content_from", "content_of"]
@@ -167,6 +166,10 @@ class Message:
     Its `expires_at` is a wall time, since it has to outlive the process.
     """
 
+    __slots__ = (
+        "alarmed", "content", "evidence", "expires_at", "id", "logical", "looking", "position", "reason", "row",
+    )  # fmt: skip
+
     def __init__(self, message_id: str, content: Content, row: FollowUp) -> None:
         self.id = message_id
         self.content = content
@@ -177,12 +180,7 @@ class Message:
         self.expires_at: float | None = None
         self.position: int | None = None
         self.looking = False
-        self.alarmed: set[str] = set()
-        self.changed = Pulse()
-
-    def wake(self) -> None:
-        """Wake everybody who waits for this message to change."""
-        self.changed.fire()
+        self.alarmed: frozenset[str] = frozenset()
 
     def told_record(self) -> dict[str, Any]:
         """Give what a person is told, for the journal."""

@@ -195,10 +195,9 @@ def _read_back(thread: Any, effect: fx.ReadBack, _event: ev.TypedEvent) -> None:
     thread.put(ev.ReadFailed(effect.id, effect.attempt, failure))
 
 
-def _settle(thread: Any, effect: fx.Settle, _event: ev.TypedEvent) -> None:
-    message = thread.messages.get(effect.id)
-    if message is not None:
-        message.wake()
+def _settle(thread: Any, _effect: fx.Settle, _event: ev.TypedEvent) -> None:
+    # Waiters look at the message itself, whenever its thread changes.
+    thread.wake()
 
 
 def _alarm(thread: Any, effect: fx.Alarm, _event: ev.TypedEvent) -> None:
@@ -206,7 +205,7 @@ def _alarm(thread: Any, effect: fx.Alarm, _event: ev.TypedEvent) -> None:
     if message is not None and effect.item in message.alarmed:
         return
     if message is not None:
-        message.alarmed.add(effect.item)
+        message.alarmed |= {effect.item}
     thread.engine.odd(thread.id, f"alarm_{effect.kind}", f"message {effect.id!r}, item {effect.item!r}")
 
 

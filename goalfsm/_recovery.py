@@ -6,6 +6,7 @@ back, and only then let queued messages go on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,17 +18,19 @@ from goalfsm import events as ev
 from goalfsm._adapter import Connection, Look, ThreadInfo
 from goalfsm._core import commands_of
 from goalfsm._errors import GoalfsmError, ProviderRefused, TransportClosed
-from goalfsm._fold import apply, decode_record
+from goalfsm._fold import Record, apply, decode_record
 from goalfsm._guards import FINAL_FOLLOW_UP
 from goalfsm._machines import FollowUp
+from goalfsm._journal import Loaded
 from goalfsm._message import Message, content_from
+from goalfsm._snapshot import decode_snapshot
 from goalfsm._thread import ThreadRuntime
 from goalfsm._values import GoalStatus
 
 if TYPE_CHECKING:
     from goalfsm._engine import Engine
 
-__all__ = ["Found", "fold_thread", "reconcile", "resume"]
+__all__ = ["Found", "fold", "fold_thread", "reconcile", "resume"]
 
 WRITER_RETRY_SECONDS = 0.25
 
@@ -65,36 +68,43 @@ class Found:
 
 async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
     """Rebuild a thread from the journal; it is not owned, and nothing of it is sent, before its first command."""
+    return fold(engine, thread_id, await engine.journal.load(thread_id))
+
+
+def fold(engine: Engine, thread_id: str, loaded: Loaded) -> ThreadRuntime:
+    """Rebuild a thread from its snapshot and the records after it (decisions 21, 22)."""
     runtime = ThreadRuntime(engine, thread_id, engine.fresh_core(0))
-    runtime.claim_from = await engine.journal.epoch(thread_id)
+    runtime.claim_from = loaded.epoch
     core = runtime.core
-    for stored in await engine.journal.read(thread_id):
+    if loaded.snapshot is not None:
+        core, messages = decode_snapshot(loaded.snapshot)
+        runtime.messages = {message.id: message for message in messages}
+        runtime.seq = runtime.snapshot_seq = loaded.snapshot_seq
+    for stored in loaded.records:
         record = decode_record(stored.record)
         core = apply(core, record.delta)
         runtime.seq = stored.seq
-        rows = {row.id: row for row in core.rows}
-        for message_id, content in record.messages.items():
-            known = runtime.messages.get(message_id)
-            if known is None:
-                known = Message(message_id, content_from(content), rows[message_id])
-                if known.content.expires_in is not None:
-                    known.expires_at = record.at + known.content.expires_in
-                runtime.messages[message_id] = known
-            known.content = content_from(content)
-        for message_id, told in record.told.items():
-            _tell(runtime.messages.get(message_id), told)
-        for message_id in record.delta.get("rows", ()):
-            if message_id in runtime.messages and message_id in rows:
-                runtime.messages[message_id].row = rows[message_id]
+        _take_record(runtime.messages, record, {row.id: row for row in core.rows})
     runtime.journaled = core
     _restart(engine, runtime, core)
     engine.remember(runtime)
     return runtime
 
 
-def _tell(message: Message | None, told: dict[str, Any]) -> None:
-    if message is not None:
-        message.take_told(told)
+def _take_record(messages: dict[str, Message], record: Record, rows: Mapping[str, FollowUp]) -> None:
+    for message_id, content in record.messages.items():
+        known = messages.get(message_id)
+        if known is None:
+            known = messages[message_id] = Message(message_id, content_from(content), rows[message_id])
+            if known.content.expires_in is not None:
+                known.expires_at = record.at + known.content.expires_in
+        known.content = content_from(content)
+    for message_id, told in record.told.items():
+        if message_id in messages:
+            messages[message_id].take_told(told)
+    for message_id in record.delta.get("rows", ()):
+        if message_id in messages and message_id in rows:
+            messages[message_id].row = rows[message_id]
 
 
 def _restart(engine: Engine, runtime: ThreadRuntime, core: Any) -> None:

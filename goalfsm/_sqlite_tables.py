@@ -41,8 +41,9 @@ _HEADS_KEPT = 10_000
 class Tables:
     """The tables as the writer uses them, inside its transaction.
 
-    The epoch, last number and checksum of the id of recently used threads are remembered, and forgotten as soon as SQLite says that another
-    connection committed anything (`data_version`, asked under the write lock): so every check holds across processes.
+    Of recently used threads the epoch, the last number and the checksum of the id are remembered, and forgotten as soon
+    as SQLite says that another connection committed anything (`data_version`, asked under the write lock): so every
+    check holds across processes.
     """
 
     def __init__(self, path: str, db: sqlite3.Connection) -> None:

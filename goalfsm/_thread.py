@@ -29,6 +29,7 @@ from goalfsm._message import Content, Message
 from goalfsm._performing import PERFORM
 from goalfsm._pulse import Pulse
 from goalfsm._run import Run
+from goalfsm._snapshot import encode_snapshot
 from goalfsm._values import GoalView
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = ["Command", "ThreadRuntime"]
 RETRY_SECONDS = 0.5
 UNWRITTEN = "no byte was written"
 TURNS_KEPT = 256
+SNAPSHOT_EVERY = 32
 _TURN_ENDS = (ev.TurnCompleted, ev.TurnFailed, ev.TurnInterrupted)
 _ODD = (Verdict.ANOMALY, Verdict.STALE)
 _READS = (ev.Found, ev.Absent, ev.ReadFailed)
@@ -114,13 +116,18 @@ class ThreadRuntime:
         self.goal_view: GoalView | None = None
         self.stale: StaleOwner | None = None
         self.broken: BaseException | None = None
-        self.replayed = False
         self.resumed = False
         self.last_heard = engine.clock.monotonic()
         self.changed = Pulse()
-        self.log = engine.log.bind(thread=thread_id)
+        self.snapshot_seq = 0
         self._inbox: deque[_Item] = deque()
         self._news = Pulse()
+        self._pumping = False
+
+    @property
+    def log(self) -> Any:
+        """The engine's logger, bound to this thread."""
+        return self.engine.log.bind(thread=self.id)
 
     # -- the inbox --------------------------------------------------------------------------------
 
@@ -129,10 +136,13 @@ class ThreadRuntime:
         self._append(events)
 
     def _append(self, item: _Item) -> None:
-        # The pump waits for nothing but an empty inbox.
+        # The pump waits for nothing but an empty inbox; a thread that nothing happens to has none.
         if not self._inbox:
             self._news.fire()
         self._inbox.append(item)
+        if not self._pumping:
+            self._pumping = True
+            self.engine.spawn(self.pump)
 
     def put_note(self, note: Notification) -> None:
         """Append a raw notification; the end of a turn is shown to readers before the fact ends their run."""
@@ -189,7 +199,9 @@ class ThreadRuntime:
         try:
             while True:
                 while not self._inbox:
-                    await self._news.wait()
+                    await self._snapshot_at_rest()
+                    if not self._inbox:
+                        await self._news.wait()
                 item = self._inbox.popleft()
                 if isinstance(item, Notification):
                     self._hear(item)
@@ -225,8 +237,6 @@ class ThreadRuntime:
         self._fail_commands(GoalfsmError(f"thread {self.id} stopped after an internal error: {error!r}"))
         if self.run is not None and not self.run.how:
             self.run.end("lost", f"internal error: {error!r}")
-        for message in self.messages.values():
-            message.wake()
         self.wake()
 
     # -- one item ---------------------------------------------------------------------------------
@@ -264,17 +274,33 @@ class ThreadRuntime:
             if not command.done.is_set():
                 command.finish(error=TransportClosed("the engine is closed"))
 
+    async def _snapshot_at_rest(self) -> None:
+        """Keep a restart short: a snapshot stands for the records so far, once nothing is in flight (decisions 22)."""
+        due = self.seq - self.snapshot_seq >= SNAPSHOT_EVERY
+        if not due or not self.owned or self.stale is not None or self.live() or self.core is not self.journaled:
+            return
+        self.snapshot_seq = self.seq
+        data = encode_snapshot(self.core, self.messages.values(), self.engine.clock.wall())
+        try:
+            await self.engine.journal.snapshot(self.id, self.core.epoch, self.seq, data)
+        except StaleOwner as error:
+            self._let_go(error)
+        except JournalError as error:
+            self.engine.journal_failed(self.id, error)
+
     async def _own(self) -> None:
         """Take ownership with the first command (decisions 6); what a restart changed is journaled first."""
         if self.owned:
             return
+        await self.engine.await_lease(self.id)
         epoch = await self.engine.journal.claim(self.id, self.engine.owner, expected=self.claim_from)
         core = msgspec.structs.replace(self.core, epoch=epoch)
         if self.restart is not None:
             record = record_of(self.journaled, self.restart, ev.Restarted(), self.engine.clock.wall())
             record.delta["epoch"] = epoch
-            for message in self.messages.values():
-                record.told[message.id] = message.told_record()
+            for move in self.restart.moves:
+                if move.id in self.messages:
+                    record.told[move.id] = self.messages[move.id].told_record()
             await self.engine.journal.append(self.id, epoch, self.seq + 1, encode_record(record))
             self.seq += 1
         self.core = self.journaled = core
@@ -303,7 +329,7 @@ class ThreadRuntime:
         message = self.messages.get(getattr(event, "id", ""))
         if message is not None and isinstance(event, _READS):
             message.looking = False
-            message.wake()
+            self.wake()
 
     def _answered(self, event: ev.TypedEvent) -> None:
         op = self.core.operation
@@ -386,9 +412,8 @@ class ThreadRuntime:
         if step.core.rows is not before.rows:
             for row in step.core.rows:
                 message = self.messages.get(row.id)
-                if message is not None and message.row is not row:
+                if message is not None:
                     message.row = row
-                    message.wake()
         for judged in step.verdicts:
             if judged.verdict in _ODD:
                 detail = f"{judged.machine} {judged.id} is {judged.state}: {judged.event}".replace("  ", " ")

@@ -67,6 +67,7 @@ class Timeouts:
         stop: a stop as a whole.
         exit: ending the provider's process.
         hand_over: the operation taking a message off its lane.
+        lease: without a heartbeat for so long, the holder of a thread counts as gone.
     """
 
     call: float = 3.0
@@ -78,6 +79,7 @@ class Timeouts:
     stop: float = 15.0
     exit: float = 4.0
     hand_over: float = 10.0
+    lease: float = 3.0
 
 
 Answer = Mapping[str, Any] | str

@@ -108,7 +108,7 @@ def encode(event: TypedEvent) -> dict[str, Any]:
 
 
 @cache
-def _defaults(cls: type[TypedEvent]) -> tuple[tuple[str, Any], ...]:
+def _defaults(cls: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, field.default) for field in attrs.fields(cls))
 
 

@@ -20,7 +20,7 @@ LAYERS = [
     ["_core", "_effecting", "_routing", "_compose"],
     ["_values", "_adapter", "_clock", "_log", "_pulse", "_journal_protocol", "_journal", "_sqlite_schema",
      "_sqlite_file", "_sqlite_rows", "_sqlite_tables", "_sqlite_writer", "_sqlite", "_sqlite_reader", "_fold"],
-    ["_message", "_words", "_run", "_timers", "_performing"],
+    ["_message", "_words", "_run", "_timers", "_performing", "_snapshot", "_lease"],
     ["_thread", "_stopping", "_cancelling", "_recovery", "_handles", "_engine"],
     ["_sync", "interop"],
     ["adapters"],

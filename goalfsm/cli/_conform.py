@@ -54,7 +54,7 @@ _COLOURS = {"kept": "green", "broken": "red", "undetermined": "yellow"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--format", "shape", type=click.Choice(["text", *_FORMATS]), default="text", help="What is printed.")
 @click.option("--list", "listed", is_flag=True, help="List the laws and the cases.")
-def conform(  # noqa: D417  click says what the options are
+def conform(  # noqa: PLR0917  click hands them over by name
     command: tuple[str, ...],
     driver: Path | None,
     server_class: str | None,
@@ -144,7 +144,8 @@ def _load(spec: str) -> Callable[[], Any]:
     made = getattr(module, name, None)
     if not callable(made):
         raise click.UsageError(f"{file} has no {name!r}{did_you_mean(name, vars(module))}")
-    return made
+    factory: Callable[[], Any] = made
+    return factory
 
 
 def _cases(names: tuple[str, ...], replay: Path | None) -> list[Case]:

@@ -14,7 +14,12 @@ mermaid.initialize({ startOnLoad: false });
 const entities = page.window.document.createElement("textarea");
 function seen(text) {
   const lines = [].concat(text ?? "").join("\n").split(/<br ?\/?>/).join("\n");
-  const back = lines.replace(/ﬂ°°/g, "&#").replace(/ﬂ°/g, "&").replace(/¶ß/g, ";");
+  // Twice, as in a browser: once for the label, once for the whole picture.
+  return decoded(decoded(lines).replace(/&/g, "&amp;")).replace(/\u200b/g, "");
+}
+
+function decoded(text) {
+  const back = text.replace(/ﬂ°°/g, "&#").replace(/ﬂ°/g, "&").replace(/¶ß/g, ";");
   entities.innerHTML = back.replace(/</g, "&lt;");
   return entities.value;
 }

@@ -1,7 +1,7 @@
 """The conformance kit: it judges any server by what its provider saw and what it said of its messages.
 
-Three doors, one set of laws: `AdapterConformance` for an adapter, `SystemUnderTest` with `ServerConformance` or `examine`
-for a server in process, and `goalfsm conform -- COMMAND` for a server in any language.
+Three doors, one set of laws: `AdapterConformance` for an adapter, `SystemUnderTest` with `ServerConformance` or
+`examine` for a server in process, and `goalfsm conform -- COMMAND` for a server in any language.
 """
 
 from goalfsm.testing.conformance._case import Case, Move, load_cases, save_case

@@ -1,4 +1,4 @@
-"""A case: what the provider does, what goes wrong, and what the server is asked to do; plain data that travels as JSONL."""
+"""A case: what the provider does, what goes wrong, what the server is asked to do; plain data that travels as JSONL."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Move:
     """One thing that the kit does, or waits for.
 
     Args:
-        do: `start_goal`, `submit`, `stop`, `cancel`, `restart` and `fates` ask the server; `release` opens a gate of the
-            script, `kill_provider` kills the provider's process, `wait` lets time pass; `until_read` waits for the n-th
-            request of a method, `until_told` for the n-th notification, `until_turn` and `until_ended` for the n-th
-            turn's start and end being told, `until_shown` for the model being shown a message.
+        do: `start_goal`, `submit`, `stop`, `cancel`, `restart` and `fates` ask the server; `release` opens a gate of
+            the script, `kill_provider` kills the provider's process, `wait` lets time pass; `until_read` waits for the
+            n-th request of a method, `until_told` for the n-th notification, `until_turn` and `until_ended` for the
+            n-th turn's start and end being told, `until_shown` for the model being shown a message.
         name: the message's id, the gate's name, the method's word.
         text: the objective, or the message's text.
         when: `auto`, `steer` or `queue`: where the message may go (surface 17).

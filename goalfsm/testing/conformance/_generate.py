@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -101,7 +101,7 @@ def _weighted(dice: random.Random, words: Sequence[tuple[str, int]]) -> str:
     return dice.choices([word for word, _ in words], [weight for _, weight in words])[0]
 
 
-# -- shrinking ----------------------------------------------------------------------------------------------------------------
+# -- shrinking -----------------------------------------------------------------------------------------------------
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], *, tries: int = 200, seconds: float = 30.0) -> Case:
@@ -134,13 +134,16 @@ def shrink(case: Case, fails: Callable[[Case], bool], *, tries: int = 200, secon
     return case
 
 
-def _without(case: Case, part: str, holds: Callable[[Case], bool], goes_on: Callable[[], bool]) -> Case:
+def _without(
+    case: Case, part: Literal["moves", "faults"], holds: Callable[[Case], bool], goes_on: Callable[[], bool]
+) -> Case:
     size = max(len(getattr(case, part)) // 2, 1)
     while size and goes_on():
         place = 0
         while place < len(getattr(case, part)) and goes_on():
             kept = getattr(case, part)
-            smaller = attrs.evolve(case, **{part: (*kept[:place], *kept[place + size :])})
+            fewer: Any = (*kept[:place], *kept[place + size :])
+            smaller = attrs.evolve(case, moves=fewer) if part == "moves" else attrs.evolve(case, faults=fewer)
             if holds(smaller):
                 case = smaller
             else:

@@ -136,8 +136,8 @@ class History:
         turn = params.get("expectedTurnId", params.get("turnId", "")) or ""
         text = _text(params.get("input"))
         self._add(
-            at, "read", method, messages=marks_in(text), turn=str(turn), thread=str(params.get("threadId", "")), ask=ask,
-            params=params, process=self._process,
+            at, "read", method, messages=marks_in(text), turn=str(turn), thread=str(params.get("threadId", "")),
+            ask=ask, params=params, process=self._process,
         )  # fmt: skip
 
     def _told(self, at: float, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""The stand-in for `codex app-server`, with the kit's hands on it: in this process on pipes, or an executable double."""
+"""The stand-in for `codex app-server` with the kit's hands on it: on pipes in this process, or an executable double."""
 
 from __future__ import annotations
 
@@ -246,6 +246,7 @@ class DoubleProvider:
         Raises:
             RuntimeError: always.
         """
+        del feed, closed
         raise RuntimeError("this provider is a program: run `binary`")
 
     async def release(self, gate: str) -> None:

@@ -168,25 +168,15 @@ def read_scene(entries: Sequence[Entry], snapshots: Sequence[tuple[str, Mapping[
     scene = Scene(entries, **rest)
     _read_commands(scene)
     answers = {entry.ask: entry for entry in entries if entry.kind == "told" and entry.word.startswith("answer ")}
-    process = 0
-    starting: dict[str, Entry] = {}  # turn/start requests that nothing was told of yet
     for entry in entries:
-        if entry.kind == "spawned":
-            process = int(entry.word)
-        elif entry.kind == "ended":
-            starting.clear()
-            for turn in scene.turns.values():
-                turn.gone = turn.gone or entry.n
-        elif entry.kind == "read" and entry.word in ROUTES:
-            if entry.word == "turn/start":
-                starting[entry.ask] = entry
-            for message in _messages(scene, entry):
+        for message in _messages(scene, entry):
+            if entry.kind == "read" and entry.word in ROUTES:
                 message.writes.append(Write(entry, answers.get(entry.ask)))
-        elif entry.kind == "shown":
-            for message in _messages(scene, entry):
+            elif entry.kind == "shown":
                 message.shown.append(entry)
-        elif entry.kind == "told":
-            _read_told(scene, entry, process, starting)
+            elif entry.kind == "told" and entry.word in ("item/started", "item/completed"):
+                message.echoed.append(entry)
+    _read_turns(scene)
     places = {entry.ask: entry.n for entry in entries if entry.kind == "answered"}
     scene.snapshots = [(places[ask], fates) for ask, fates in snapshots if ask in places]
     return scene
@@ -210,12 +200,28 @@ def _messages(scene: Scene, entry: Entry) -> list[Message]:
     return [scene.messages[message_id] for message_id in entry.messages if message_id in scene.messages]
 
 
-def _read_told(scene: Scene, entry: Entry, process: int, starting: dict[str, Entry]) -> None:
+def _read_turns(scene: Scene) -> None:
+    process = 0
+    starting: set[str] = set()  # turn/start requests that nothing was told of yet
+    for entry in scene.entries:
+        if entry.kind == "spawned":
+            process = int(entry.word)
+        elif entry.kind == "ended":
+            starting.clear()
+            for turn in scene.turns.values():
+                turn.gone = turn.gone or entry.n
+        elif entry.kind == "read" and entry.word == "turn/start":
+            starting.add(entry.ask)
+        elif entry.kind == "told":
+            _read_told(scene, entry, process, starting)
+
+
+def _read_told(scene: Scene, entry: Entry, process: int, starting: set[str]) -> None:
     turns = scene.turns
     if entry.word == "answer turn/start":
-        starting.pop(entry.ask, None)
-    if entry.word == "answer turn/start" and entry.turn and entry.turn not in turns:
-        turns[entry.turn] = Turn(entry.turn, "user", entry.thread, process)
+        starting.discard(entry.ask)
+        if entry.turn:
+            turns.setdefault(entry.turn, Turn(entry.turn, "user", entry.thread, process))
     elif entry.word == "turn/started":
         # A turn that begins while a turn/start is unanswered is that one's, whether or not the answer ever comes.
         kind: Literal["goal", "user"] = "user" if starting else "goal"
@@ -226,6 +232,3 @@ def _read_told(scene: Scene, entry: Entry, process: int, starting: dict[str, Ent
     elif entry.word == "turn/completed":
         turn = turns.setdefault(entry.turn, Turn(entry.turn, "goal", entry.thread, process))
         turn.ended = turn.ended or entry.n
-    elif entry.word in ("item/started", "item/completed"):
-        for message in _messages(scene, entry):
-            message.echoed.append(entry)

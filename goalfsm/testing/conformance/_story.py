@@ -97,43 +97,33 @@ def diagram(entries: Sequence[Entry], marked: Iterable[int] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
+_WORDS: Final = {
+    "asked": ("{word} {message}", "user     asks {word} {message}"),
+    "answered": ("{said}", "server   answers {about}: {said}"),
+    "refused": ("{error}", "server   refuses {about}: {error}"),
+    "hung": ("no answer", "server   never answers {about}"),
+    "shown": ("the model is shown {message} in {turn}", "model    is shown {message} in {turn}"),
+    "spawned": ("process {word} begins", "provider process {word} begins"),
+    "ended": ("process {word} ends", "provider process {word} ends"),
+    "gate": ("goes on ({word})", "provider goes on (gate {word})"),
+    "kill": ("killed", "provider is killed"),
+    "crash": ("killed, and started again", "server   is killed, and started again"),
+}
+"""For each kind of entry its words on an arrow and on a line of its own."""
+
+
 def _words(entry: Entry, names: dict[str, str], *, short: bool = False) -> str:
     message = " ".join(entry.messages)
     turn = names.get(entry.turn, "")
-    match entry.kind:
-        case "asked":
-            words = [entry.word, message]
-            return " ".join(w for w in words if w) if short else f"user     asks {' '.join(w for w in words if w)}"
-        case "answered":
-            fates = entry.detail.get("fates")
-            said = ", ".join(f"{name} {fate}" for name, fate in fates.items()) if fates is not None else "ok"
-            said = said or "no messages"
-            return said if short else f"server   answers {entry.word} {message}: {said}".replace(" :", ":")
-        case "refused":
-            return (
-                entry.error
-                if short
-                else f"server   refuses {entry.word} {message}: {entry.error}".replace(" :", ":", 1)
-            )
-        case "hung":
-            return "no answer" if short else f"server   never answers {entry.word} {message}"
-        case "read":
-            return _read_words(entry, message, turn, short=short)
-        case "told":
-            return _told_words(entry, message, turn, short=short)
-        case "shown":
-            return f"the model is shown {message} in {turn}" if short else f"model    is shown {message} in {turn}"
-        case "spawned":
-            return f"process {entry.word} begins" if short else f"provider process {entry.word} begins"
-        case "ended":
-            return f"process {entry.word} ends" if short else f"provider process {entry.word} ends"
-        case "gate":
-            return f"goes on ({entry.word})" if short else f"provider goes on (gate {entry.word})"
-        case "kill":
-            return "killed" if short else "provider is killed"
-        case "crash":
-            return "killed, and started again" if short else "server   is killed, and started again"
-    return entry.word
+    if entry.kind == "read":
+        return _read_words(entry, message, turn, short=short)
+    if entry.kind == "told":
+        return _told_words(entry, message, turn, short=short)
+    fates = entry.detail.get("fates")
+    said = "ok" if fates is None else ", ".join(f"{name} {fate}" for name, fate in fates.items()) or "no messages"
+    about = f"{entry.word} {message}".strip()
+    form = _WORDS[entry.kind][0 if short else 1]
+    return form.format(word=entry.word, message=message, about=about, turn=turn, said=said, error=entry.error).strip()
 
 
 def _read_words(entry: Entry, message: str, turn: str, *, short: bool) -> str:

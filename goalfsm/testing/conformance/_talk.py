@@ -1,4 +1,4 @@
-"""JSON lines with a server's process: one object a command, one object an answer, whatever comes in between is nonsense."""
+"""JSON lines with a server's process: one object a command, one object an answer; whatever else comes is nonsense."""
 
 from __future__ import annotations
 

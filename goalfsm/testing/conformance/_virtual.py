@@ -1,4 +1,4 @@
-"""Time that passes only where everybody waits: an event loop that jumps to the next deadline, so a run is always the same."""
+"""Time that passes only where everybody waits: an event loop that jumps to the next deadline, for runs that repeat."""
 
 from __future__ import annotations
 

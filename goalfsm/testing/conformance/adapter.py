@@ -1,3 +1,4 @@
+# ruff: noqa: S101  these are a test's assertions; whoever subclasses it runs them under pytest
 """The door for adapters: a pytest class that judges somebody's adapter by what it tells the engine, and when.
 
     from goalfsm.testing.conformance import AdapterConformance
@@ -33,7 +34,8 @@ from goalfsm.testing.double import Double
 __all__ = ["AdapterConformance", "AdapterStage", "Heard", "Situation"]
 
 Situation = Literal["held turn", "odd lines", "dies at once"]
-"""What a stage's provider does: a goal's turn that runs until `let_go`; lines that are no protocol in it; nothing at all."""
+"""What a stage's provider does: a goal's turn that runs until `let_go`; the same with lines that are no protocol in it;
+end before it says anything."""
 
 _LIMIT = 20.0
 _PAUSE = 7
@@ -210,13 +212,14 @@ class AdapterConformance:
                     connection = await self.make_adapter(stage).connect(heard, self.policy)
                 await connection.aclose(1.0)
             except TransportClosed as closed:
-                assert str(closed), "the error does not say why"
-                return
+                reasons.append(str(closed))
             finally:
                 stage.close()
-            raise AssertionError("connect() returned although the provider had ended")
 
+        reasons: list[str] = []
         anyio.run(connect)
+        assert reasons, "connect() returned although the provider had ended"
+        assert reasons[0], "the error does not say why"
         assert not heard.losses, "a connection that never was cannot be lost"
 
     def test_a03_facts_come_in_wire_order_and_before_their_notifications(self, tmp_path: Path) -> None:

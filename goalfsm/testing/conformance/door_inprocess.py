@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from goalfsm.testing.conformance._case import ASKS
 from goalfsm.testing.conformance._door import ORDINARY, CannotJudge, Died, Fate, Refused, fate_of
 from goalfsm.testing.conformance._provider import Provider
 
@@ -21,8 +20,8 @@ class SystemUnderTest:
 
     Attributes:
         name: how reports call it.
-        provider: how it reaches the provider: `pipe` (`provider.open(feed, closed)` gives a pipe of JSON lines) or `binary`
-            (it starts `provider.binary` as its `codex app-server`).
+        provider: how it reaches the provider: `pipe` (`provider.open(feed, closed)` gives a pipe of JSON lines) or
+            `binary` (it starts `provider.binary` as its `codex app-server`).
         virtual: time passes only where everybody waits, so that every run is the same; False for a server with threads
             or processes of its own. A server on `binary` runs in real time.
         offers: what it can be asked, of start_goal, submit, stop, cancel, restart, fates and lifecycle.
@@ -81,8 +80,8 @@ class InProcess:
         self._wishes: asyncio.Queue[tuple[Callable[[], Awaitable[None]], asyncio.Future[None]]] = asyncio.Queue()
 
     async def _hosted(self, wish: Callable[[], Awaitable[None]]) -> None:
-        # A server may open task groups in start() and leave them in close(): both have to be in one task, outside of the
-        # kit's own deadlines.
+        # A server may open task groups in start() and leave them in close(): both have to be in one task, outside of
+        # the kit's own deadlines.
         if self._host is None:
             self._host = asyncio.create_task(self._live())
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,19 +116,18 @@ class InProcess:
 
     async def ask(self, word: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the method; whatever it raises is a refusal."""
+        server = self.server
+        calls: Mapping[str, Callable[[], Awaitable[None]]] = {
+            "start_goal": lambda: server.start_goal(params["objective"]),
+            "submit": lambda: server.submit(params["id"], params["text"], params["when"]),
+            "stop": server.stop,
+            "cancel": server.cancel,
+        }
+        if word not in calls:
+            raise CannotJudge(f"no command {word!r}; known: {', '.join(calls)}")
         try:
-            match word:
-                case "start_goal":
-                    await self.server.start_goal(params["objective"])
-                case "submit":
-                    await self.server.submit(params["id"], params["text"], params["when"])
-                case "stop":
-                    await self.server.stop()
-                case "cancel":
-                    await self.server.cancel()
-                case _:
-                    raise CannotJudge(f"no command {word!r}; known: {', '.join(ASKS)}")
-        except (NotImplementedError, CannotJudge) as problem:
+            await calls[word]()
+        except NotImplementedError as problem:
             raise CannotJudge(f"{self.server.name} offers {word} but has no such method") from problem
         except Exception as problem:
             raise Refused(_said(problem)) from problem

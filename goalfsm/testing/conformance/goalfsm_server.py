@@ -19,7 +19,7 @@ from goalfsm._handles import GoalHandle, Thread
 from goalfsm._journal import MemoryJournal
 from goalfsm._values import Policy
 from goalfsm.adapters._rpc import RpcConnection
-from goalfsm.testing.conformance._provider import Pipe, Provider
+from goalfsm.testing.conformance._provider import Provider
 from goalfsm.testing.conformance._virtual import LoopClock
 from goalfsm.testing.conformance.door_inprocess import SystemUnderTest
 
@@ -36,13 +36,18 @@ class Piped:
     def __init__(self, provider: Any, clock: Clock) -> None:
         self.clock = clock
         self._provider = provider
-        self.pipe: Pipe | None = None
 
     async def connect(self, sink: Sink, policy: Policy) -> Connection:
         """Start a process of the provider and complete the handshake."""
         connection: list[RpcConnection] = []
-        self.pipe = self._provider.open(lambda line: connection[0].feed(line), lambda why: connection[0].closed(why))
-        connection.append(RpcConnection(self.pipe, sink, policy))
+
+        def feed(line: bytes) -> None:
+            connection[0].feed(line)
+
+        def closed(why: str) -> None:
+            connection[0].closed(why)
+
+        connection.append(RpcConnection(self._provider.open(feed, closed), sink, policy))
         try:
             await connection[0].handshake()
         except BaseException:
@@ -85,11 +90,11 @@ class GoalfsmServer(SystemUnderTest):
         self._engine = await self._life.enter_async_context(
             open_engine(self._make_adapter(provider), self._journal, self._policy)
         )
-        self._tasks = await self._life.enter_async_context(_background())
+        tasks = self._tasks = await self._life.enter_async_context(_background())
         await self._engine.recover()
-        known = [thread for thread in self._engine.threads()]
+        known = self._engine.threads()
         self._thread = await self._engine.resume_thread(known[0].id) if known else await self._engine.start_thread()
-        self._tasks.start_soon(self._reconnect, self._engine)
+        tasks.start_soon(self._reconnect, self._engine)
 
     async def _reconnect(self, engine: Engine) -> None:
         while self._thread is not None:

@@ -169,9 +169,9 @@ def _true_fates(scene: Scene) -> Iterator[Broken]:
 
 @_law(
     "L4",
-    "a message goes to the turn it was meant for: no steer names a turn known to be over, none barges into a goal's turn",
+    "a message goes to the turn it was meant for: none to a turn known to be over, none barges into a goal's turn",
     rests_on="E12, E13",
-    looks_at="turn/steer and its expectedTurnId; turn/started and turn/completed told before it; where messages were shown",
+    looks_at="turn/steer and its expectedTurnId; turns told as started and ended before it; where messages were shown",
 )
 def _exact_turn(scene: Scene) -> Iterator[Broken]:
     for message in _taken(scene):
@@ -260,7 +260,7 @@ def _runs_after(scene: Scene, stop: Command, end: int) -> Iterator[Broken]:
 def _cut_before_paused(scene: Scene, stop: Command) -> Iterator[Broken]:
     cut = next(scene.of("read", "turn/interrupt", after=stop.asked, before=stop.answered), None)
     if cut is not None and scene.goal_status(before=cut.n) == "active":
-        quiet = [e for e in scene.of("read", "thread/goal/set", "thread/goal/clear", after=stop.asked, before=cut.n)]
+        quiet = list(scene.of("read", "thread/goal/set", "thread/goal/clear", after=stop.asked, before=cut.n))
         if not quiet:
             how = "the turn was interrupted while its goal was active: the goal was not paused first"
             yield Broken("cut before paused", how, (cut.n,))
@@ -401,7 +401,8 @@ def _dispatched_blindly(scene: Scene, thread: str, begun: Entry) -> Iterator[Bro
         if entry.thread == thread and _shows_history(entry)
     ]
     if open_ones and not looked:
-        how = f"{', '.join(open_ones)} may have arrived before the crash, and something was sent before the history was read"
+        names = ", ".join(open_ones)
+        how = f"{names} may have arrived before the crash, and something was sent before the history was read"
         yield Broken("not reconciled", how, (begun.n, first.n))
 
 

@@ -142,7 +142,8 @@ def as_junit(examination: Examination) -> bytes:
             ET.SubElement(case, "error", message=_plain(verdict.why))
         elif verdict.word == "not judged":
             ET.SubElement(case, "skipped", message=_plain(verdict.why))
-    return ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    text: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return text
 
 
 def _plain(text: str) -> str:

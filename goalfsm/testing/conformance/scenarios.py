@@ -93,7 +93,8 @@ _case(
 )  # fmt: skip
 _case(
     "foreign-cut", "Another client cuts the turn that had taken the message into memory.",
-    GOAL, Move("until_turn"), _submit("m1"), STEER, Move("wait", seconds=0.1), Move("release", "cut"), Move("until_ended"),
+    GOAL, Move("until_turn"), _submit("m1"), STEER, Move("wait", seconds=0.1), Move("release", "cut"),
+    Move("until_ended"),
     turns=(turn(gate("cut"), end("interrupted")),),
     faults=[Fault.echo("delay", gate="never-before-the-end")],
 )  # fmt: skip
@@ -230,7 +231,8 @@ _case(
 )  # fmt: skip
 _case(
     "twice-told", "A turn's end is told twice, the second time after the next turn has begun.",
-    GOAL, Move("until_turn", n=2), Move("release", "again"), Move("wait", seconds=0.1), _submit("m1"), Move("release", "go"),
+    GOAL, Move("until_turn", n=2), Move("release", "again"), Move("wait", seconds=0.1), _submit("m1"),
+    Move("release", "go"),
     turns=(turn(say("one")), _last(gate("again"), repeat("turn/completed"), gate("go"))),
 )  # fmt: skip
 _case(
