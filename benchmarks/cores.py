@@ -1,4 +1,4 @@
-"""The whole core of a thread: microseconds an event over the life of a message, and a core to count or to keep alive."""
+"""The whole core of a thread: microseconds an event over a message's life, and a core to count or keep alive."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 import goalfsm
-from goalfsm import GoalfsmError, GoalStatus, Policy, ProviderRefused, Timeouts
+from goalfsm import GoalfsmError, GoalStatus, Policy, ProviderRefused, Timeouts, TransportClosed
 from goalfsm._sqlite import SqliteJournal
 from goalfsm.adapters.codex import Codex
 from goalfsm.testing.crash import CrashAdapter, CrashJournal, CrashPlan, Strike
@@ -29,6 +29,7 @@ TIMES = Timeouts(call=10.0, read_back=20.0, quiet=0.5)
 _WHEN = ("auto", "auto", "auto", "auto", "steer", "queue")
 _STRAY = 0.15
 _PATIENCE = 20.0
+_AGAIN = 0.05
 
 
 @attrs.frozen
@@ -102,14 +103,19 @@ async def _work(job: Job, tell: Tell) -> None:
 
 
 async def load(engine: goalfsm.Engine, thread: goalfsm.Thread) -> bool:
-    """Load a thread after a restart; False if it died before the provider put it on record."""
-    try:
-        await engine.resume_thread(thread.id)
-    except ProviderRefused as refused:
-        if "not found" in refused.message or "no rollout found" in refused.message:
-            return False
-        raise
-    return True
+    """Load a thread after a restart or a loss; False if it died before the provider put it on record."""
+    while True:
+        try:
+            await engine.resume_thread(thread.id)
+        except ProviderRefused as refused:
+            if "not found" in refused.message or "no rollout found" in refused.message:
+                return False
+            raise
+        except TransportClosed:
+            # The server was killed while it was asked; the engine reaches a new one.
+            await anyio.sleep(_AGAIN)
+        else:
+            return True
 
 
 async def _mend(engine: goalfsm.Engine, thread: goalfsm.Thread, go_on: bool) -> None:

@@ -34,7 +34,8 @@ from goalfsm.testing.mock_model import Hold, MockModel, ModelRequest, Reply, com
 CHILDREN = get_context("forkserver")
 CHILDREN.set_forkserver_preload(["benchmarks.crash_child"])
 
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds for a child's life, and for opening what is left; a busy machine is no failure."""
 _GOAL = re.compile(r"goal \d+, (\d+) turns")
 _TOOL_SHARE, _SLOW_SHARE, _LONGEST = 0.15, 0.6, 0.15
 _FREQUENT = ("before_append", "after_append")
@@ -108,6 +109,22 @@ class Round:
     fates: dict[str, Fate] = attrs.field(factory=dict)
     threads: set[str] = attrs.field(factory=set)
     failure: str = ""
+
+    def hear(self, words: dict[str, Any], kill: Kill) -> None:
+        """Take down what a child was told of its messages."""
+        match words:
+            case {"open": thread_id}:
+                self.threads.add(thread_id)
+            case {"trying": message}:
+                self.fates[message] = Fate(message, kill)
+            case {"acknowledged": message}:
+                self.fates[message].acknowledged = True
+            case {"settled": message, "state": state}:
+                self.fates[message].told = state
+                self.fates[message].in_flight |= state == "uncertain"
+            case {"uncertain": messages}:
+                for message in messages:
+                    self.fates[message].in_flight = True
 
     @property
     def bad(self) -> bool:
@@ -222,27 +239,10 @@ class Rounds:
                 words: dict[str, Any] = msgspec.json.decode(pipe.recv_bytes())
             except (EOFError, ConnectionResetError):
                 return
-            match words:
-                case {"server": pid}:
-                    life.server = pid
-                    life.servers += 1
-                case {"open": thread_id}:
-                    found.threads.add(thread_id)
-                    life.opened = monotonic()
-                    life.open.set()
-                case {"trying": message}:
-                    found.fates[message] = Fate(message, kill)
-                case {"acknowledged": message}:
-                    found.fates[message].acknowledged = True
-                case {"settled": message, "state": state}:
-                    found.fates[message].told = state
-                    found.fates[message].in_flight |= state == "uncertain"
-                case {"uncertain": messages}:
-                    for message in messages:
-                        found.fates[message].in_flight = True
-                case {"done": _}:
-                    self._span += (monotonic() - life.opened - self._span) / 4
-                    life.done.set()
+            life.hear(words)
+            found.hear(words, kill)
+            if life.done.is_set():
+                self._span += (monotonic() - life.opened - self._span) / 4
 
     async def _kill_at_some_moment(self, life: _Life, kill: Kill, when: float) -> None:
         await life.open.wait()
@@ -274,7 +274,7 @@ async def _reopen(engine: goalfsm.Engine, found: Round, last: str) -> None:
 
 
 class _Life:
-    """A child as its parent sees it."""
+    """A child's process as its parent sees it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -284,3 +284,15 @@ class _Life:
         self.struck = False
         self.open = anyio.Event()
         self.done = anyio.Event()
+
+    def hear(self, words: dict[str, Any]) -> None:
+        """Take in what it says of itself."""
+        match words:
+            case {"server": pid}:
+                self.server = pid
+                self.servers += 1
+            case {"open": _}:
+                self.opened = monotonic()
+                self.open.set()
+            case {"done": _}:
+                self.done.set()

@@ -32,6 +32,7 @@ _RANDOM_SHARE = 4
 _HOME_ROUNDS = 25
 _MISSES = 4
 _WIDTH = 100
+_EVERY = 25
 
 
 def schedule(kills: int, rng: random.Random) -> deque[Kill]:
@@ -64,7 +65,14 @@ class Soak:
 
     async def run(self, jobs: int, progress: Progress) -> None:
         task = progress.add_task("kills", total=len(self._plan))
-        work = Rounds(lambda _kill: progress.update(task, advance=1))
+
+        def tell(_kill: Kill) -> None:
+            progress.update(task, advance=1)
+            made = int(progress.tasks[task].completed)
+            if not progress.console.is_terminal and made % _EVERY == 0:
+                progress.console.print(f"{made} kills", highlight=False)
+
+        work = Rounds(tell)
         async with anyio.create_task_group() as tasks:
             for slot in range(jobs):
                 tasks.start_soon(self._slot, slot, work, progress)

@@ -1,4 +1,4 @@
-"""Milliseconds that `import goalfsm` adds to a bare interpreter, each time in a fresh one, and what it must not load."""
+"""Milliseconds that `import goalfsm` adds to a bare interpreter, each time a fresh one, and what it must not load."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One kernel step (one guard, one effect) against the same table by hand and on other libraries.
 
-The floor, 1.0, is the hand-written table on frozen attrs. Rows that save are measured against the same table's rows that
-save: each ratio compares the same work.
+The floor, 1.0, is the hand-written table on frozen attrs. Rows that save are measured against the same table's rows
+that save: each ratio compares the same work.
 """
 
 from __future__ import annotations

@@ -244,8 +244,12 @@ class Composition:
         return any(move.machine == "follow_up" for move in self.moves)
 
     def _drop_settled(self) -> None:
+        if self.observer:
+            return
         settled = [row.id for row in self.rows if row.state in FINAL_FOLLOW_UP]
-        dropped = set(settled[:-SETTLED_TAIL]) if not self.observer else set()
+        # One that settles in this very step stays for its own record and its waiters; a later step drops it.
+        moved = {move.id for move in self.moves if move.machine == "follow_up"}
+        dropped = set(settled[:-SETTLED_TAIL]) - moved
         if dropped:
             self.rows = [row for row in self.rows if row.id not in dropped]
 

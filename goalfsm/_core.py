@@ -205,6 +205,7 @@ class CoreStep(msgspec.Struct, frozen=True, dict=True):
 _INTERNAL_COMMANDS = frozenset({"observed_send"})
 
 
+@cache
 def commands_of(machine: str, state: str) -> tuple[str, ...]:
     """List the commands that a state of a built-in machine has rows for, in declared order."""
     try:

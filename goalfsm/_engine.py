@@ -233,16 +233,16 @@ class Engine:
         self._runtimes.pop(thread_id, None)
 
     async def _adopt(self, thread_id: str, expected: int) -> ThreadRuntime:
-        runtime = ThreadRuntime(self, thread_id, self.fresh_core(0))
+        runtime = ThreadRuntime(self, thread_id, ThreadCore(**self.constants()))
         runtime.claim_from = expected
         self.remember(runtime)
         await runtime.settle_inbox()
         return runtime
 
-    def fresh_core(self, epoch: int) -> ThreadCore:
-        """A core that knows nothing yet, with the policy's and the provider's constants."""
+    def constants(self) -> dict[str, bool]:
+        """What a core takes from the policy and the provider of this process, and not from the journal."""
         echo = self.connection is None or self.connection.capabilities.echo
-        return ThreadCore(epoch=epoch, echo=echo, queue_after_goal=self.policy.on_goal_complete == "start")
+        return {"echo": echo, "queue_after_goal": self.policy.on_goal_complete == "start"}
 
     def require_connection(self) -> Connection:
         """Give the live connection, or say why there is none.

@@ -18,11 +18,22 @@ from goalfsm._builtin import builtin_names, builtin_spec
 from goalfsm._core import CoreStep, ThreadCore
 from goalfsm._errors import JournalError
 from goalfsm._kernel import Verdict
-from goalfsm._machines import FollowUp, Operation
+from goalfsm._machines import FollowUp, Goal, Operation, Turn
 
-__all__ = ["Record", "apply", "decode_record", "delta_of", "encode_record", "record_of", "spec_version"]
+__all__ = [
+    "CoreFolding",
+    "Folded",
+    "Record",
+    "decode_folded",
+    "decode_record",
+    "delta_of",
+    "encode_record",
+    "record_of",
+    "spec_version",
+]
 
-_MACHINES = ("goal", "turn")
+_TYPES: dict[str, type[Goal | Turn]] = {"goal": Goal, "turn": Turn}
+_MACHINES = tuple(_TYPES)
 _PLAIN = tuple(field for field in ThreadCore.__struct_fields__ if field not in ("goal", "turn", "operation", "rows"))
 _plain = attrgetter(*_PLAIN)
 _replace = msgspec.structs.replace
@@ -55,8 +66,18 @@ class Record(msgspec.Struct, omit_defaults=True):
     told: dict[str, dict[str, Any]] = {}
 
 
+class Folded(msgspec.Struct):
+    """The part of a record that a restart needs; the rest of it is for people and is not even read then."""
+
+    at: float
+    delta: dict[str, Any] = {}
+    messages: dict[str, dict[str, Any]] = {}
+    told: dict[str, dict[str, Any]] = {}
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_folded_decoder = msgspec.json.Decoder(Folded)
 
 
 def encode_record(record: Record) -> bytes:
@@ -72,6 +93,18 @@ def decode_record(data: bytes) -> Record:
     """
     try:
         return _decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise JournalError(f"a journal record cannot be read: {error}") from error
+
+
+def decode_folded(data: bytes) -> Folded:
+    """Read of a record what a restart needs.
+
+    Raises:
+        JournalError: the bytes are no record.
+    """
+    try:
+        return _folded_decoder.decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise JournalError(f"a journal record cannot be read: {error}") from error
 
@@ -102,7 +135,7 @@ def _changed(before: Any, after: Any) -> dict[str, Any]:
 
 
 def delta_of(before: ThreadCore, after: ThreadCore) -> dict[str, Any]:
-    """Give what changed between two cores, as JSON-ready values that `apply` takes."""
+    """Give what changed between two cores, as JSON-ready values that `CoreFolding` takes."""
     pairs = zip(_PLAIN, _plain(before), _plain(after), strict=True)
     delta: dict[str, Any] = {field: now for field, was, now in pairs if was != now}
     for machine in _MACHINES:
@@ -125,28 +158,45 @@ def delta_of(before: ThreadCore, after: ThreadCore) -> dict[str, Any]:
     return delta
 
 
-def apply(core: ThreadCore, delta: dict[str, Any]) -> ThreadCore:
-    """Apply the changes of one record to a core."""
-    changed: dict[str, Any] = {}
-    for field in _PLAIN:
-        if field in delta:
-            value = delta[field]
-            changed[field] = tuple(value) if isinstance(value, list) else value
-    for machine in _MACHINES:
-        if machine in delta:
-            changed[machine] = _replace(getattr(core, machine), **delta[machine])
-    if "operation" in delta:
-        new = "id" in delta["operation"]
-        base = Operation("") if new or core.operation is None else core.operation
-        changed["operation"] = _replace(base, **delta["operation"])
-    if "rows" in delta or "order" in delta:
-        changed["rows"] = _rows(core, delta)
-    return _replace(core, **changed) if changed else core
+class CoreFolding:
+    """Folds the changes of a thread's records, oldest first, and builds the core once at the end.
 
+    Very many records are folded at a restart: changes are merged as plain values, and nothing is built in between.
+    """
 
-def _rows(core: ThreadCore, delta: dict[str, Any]) -> tuple[FollowUp, ...]:
-    rows = {row.id: row for row in core.rows}
-    for message_id, fields in delta.get("rows", {}).items():
-        rows[message_id] = _replace(rows.get(message_id, FollowUp("", id=message_id)), **fields)
-    order = delta.get("order", list(rows))
-    return tuple(rows[message_id] for message_id in order)
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self._order: list[str] = []
+        self._parts: dict[str, dict[str, Any]] = {machine: {} for machine in _MACHINES}
+        self._operation: dict[str, Any] = {}
+        self._plain: dict[str, Any] = {}
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Fold the changes of one record, or of a snapshot, which differs from a core that knows nothing."""
+        for part, change in delta.items():
+            if part == "rows":
+                for message_id, fields in change.items():
+                    self.rows.setdefault(message_id, {}).update(fields)
+            elif part == "order":
+                self._order = change
+            elif part == "operation":
+                # A new operation is written whole.
+                self._operation = change if "id" in change else self._operation | change
+            elif part in self._parts:
+                self._parts[part].update(change)
+            else:
+                self._plain[part] = change
+
+    def core(self, **constants: Any) -> ThreadCore:
+        """Build the core; `constants` are this process's own, not the journal's."""
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in self._plain.items()}
+        parts: dict[str, Any] = {
+            machine: _TYPES[machine](**{"state": "unknown"} | fields) for machine, fields in self._parts.items()
+        }
+        operation = Operation(**self._operation) if self._operation else None
+        rows = tuple(self.row(message_id) for message_id in self._order)
+        return ThreadCore(**{**parts, **plain, **constants}, operation=operation, rows=rows)
+
+    def row(self, message_id: str) -> FollowUp:
+        """Build one message's row, also one that the core keeps no longer."""
+        return FollowUp(**self.rows[message_id])

@@ -14,7 +14,7 @@ from goalfsm._adapter import Connection
 from goalfsm._cancelling import cancel_on_cancel
 from goalfsm._core import WAITING, commands_of
 from goalfsm._errors import GoalFailed, GoalfsmError, IllegalCommand, ProviderRefused, StaleOwner, TransportClosed
-from goalfsm._guards import FINAL_FOLLOW_UP
+from goalfsm._guards import FINAL_FOLLOW_UP, live
 from goalfsm._message import Content, Message, check_journalable, content_of
 from goalfsm._run import Run
 from goalfsm._stopping import stop_run, stop_thread
@@ -484,7 +484,9 @@ class Thread:
         await self._runtime.settle_inbox()
         view = await self._connection().set_goal(self.id, objective=text, status=status, token_budget=token_budget)
         if view.status is GoalStatus.ACTIVE:
-            await self._runtime.command(ev.Adopt(), only_if=lambda core: not self._runtime.live() and core.recon)
+            await self._runtime.command(
+                ev.Adopt(), only_if=lambda core: core.recon and core.goal.state == "active" and not live(core)
+            )
         else:
             await self._runtime.settle_inbox()
         return view

@@ -16,6 +16,7 @@ __all__ = ["Content", "Message", "check_journalable", "content_from", "content_o
 
 _INT_RANGE = range(-(2**63), 2**64)
 _DEPTH_LIMIT = 100
+_WHEN = {str(when): when for when in When}
 
 
 def check_journalable(value: Any, path: str) -> None:
@@ -155,7 +156,7 @@ def content_from(record: Mapping[str, Any]) -> Content:
         tuple(record.get("attachments", ())),
         record.get("display"),
         record.get("meta"),
-        When(record.get("when", "auto")),
+        _WHEN[record.get("when", "auto")],
         record.get("expires_in"),
     )
 

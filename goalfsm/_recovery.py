@@ -6,24 +6,20 @@ back, and only then let queued messages go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import attrs
-import msgspec
 
 from goalfsm import _words
 from goalfsm import events as ev
 from goalfsm._adapter import Connection, Look, ThreadInfo
 from goalfsm._core import commands_of
 from goalfsm._errors import GoalfsmError, ProviderRefused, TransportClosed
-from goalfsm._fold import Record, apply, decode_record
 from goalfsm._guards import FINAL_FOLLOW_UP
-from goalfsm._machines import FollowUp
 from goalfsm._journal import Loaded
-from goalfsm._message import Message, content_from
-from goalfsm._snapshot import decode_snapshot
+from goalfsm._machines import FollowUp
+from goalfsm._snapshot import Rebuilding
 from goalfsm._thread import ThreadRuntime
 from goalfsm._values import GoalStatus
 
@@ -73,54 +69,32 @@ async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
 
 def fold(engine: Engine, thread_id: str, loaded: Loaded) -> ThreadRuntime:
     """Rebuild a thread from its snapshot and the records after it (decisions 21, 22)."""
-    runtime = ThreadRuntime(engine, thread_id, engine.fresh_core(0))
-    runtime.claim_from = loaded.epoch
-    core = runtime.core
+    rebuilding = Rebuilding()
     if loaded.snapshot is not None:
-        core, messages = decode_snapshot(loaded.snapshot)
-        runtime.messages = {message.id: message for message in messages}
-        runtime.seq = runtime.snapshot_seq = loaded.snapshot_seq
+        rebuilding.add_snapshot(loaded.snapshot)
     for stored in loaded.records:
-        record = decode_record(stored.record)
-        core = apply(core, record.delta)
-        runtime.seq = stored.seq
-        _take_record(runtime.messages, record, {row.id: row for row in core.rows})
-    runtime.journaled = core
-    _restart(engine, runtime, core)
+        rebuilding.add_record(stored.record)
+    core = rebuilding.core(**engine.constants())
+    runtime = ThreadRuntime(engine, thread_id, core)
+    runtime.claim_from = loaded.epoch
+    runtime.snapshot_seq = loaded.snapshot_seq
+    runtime.seq = loaded.records[-1].seq if loaded.records else loaded.snapshot_seq
+    runtime.messages = rebuilding.messages(core)
+    if runtime.seq:
+        _restart(runtime)
     engine.remember(runtime)
     return runtime
 
 
-def _take_record(messages: dict[str, Message], record: Record, rows: Mapping[str, FollowUp]) -> None:
-    for message_id, content in record.messages.items():
-        known = messages.get(message_id)
-        if known is None:
-            known = messages[message_id] = Message(message_id, content_from(content), rows[message_id])
-            if known.content.expires_in is not None:
-                known.expires_at = record.at + known.content.expires_in
-        known.content = content_from(content)
-    for message_id, told in record.told.items():
-        if message_id in messages:
-            messages[message_id].take_told(told)
-    for message_id in record.delta.get("rows", ()):
-        if message_id in messages and message_id in rows:
-            messages[message_id].row = rows[message_id]
-
-
-def _restart(engine: Engine, runtime: ThreadRuntime, core: Any) -> None:
-    # Constants of the policy and the provider are this process's, not the journal's.
-    fresh = engine.fresh_core(core.epoch)
-    core = msgspec.structs.replace(core, echo=fresh.echo, queue_after_goal=fresh.queue_after_goal)
+def _restart(runtime: ThreadRuntime) -> None:
+    """What was in flight when the process ended is uncertain; in memory only, until the thread is owned."""
     event = ev.Restarted()
-    runtime.restart = core.handle(event) if runtime.seq else None
-    runtime.core = core if runtime.restart is None else runtime.restart.core
+    runtime.restart = runtime.core.handle(event)
+    runtime.core = runtime.restart.core
     for row in runtime.core.rows:
         message = runtime.messages.get(row.id)
-        if message is None:
-            continue
-        changed = message.row.state != row.state
-        message.row = row
-        if changed:
+        if message is not None and message.row is not row:
+            message.row = row
             message.evidence = _words.evidence(row, event)
             message.reason = _words.reason(row, event, "")
 

@@ -13,11 +13,11 @@ import msgspec
 
 from goalfsm._core import ThreadCore
 from goalfsm._errors import JournalError
-from goalfsm._fold import apply, delta_of, spec_version
+from goalfsm._fold import CoreFolding, decode_folded, delta_of, spec_version
 from goalfsm._machines import FollowUp
 from goalfsm._message import Message, content_from
 
-__all__ = ["decode_snapshot", "encode_snapshot"]
+__all__ = ["Rebuilding", "encode_snapshot"]
 
 
 class _Told(msgspec.Struct, omit_defaults=True):
@@ -72,23 +72,62 @@ def _row_record(row: FollowUp) -> dict[str, Any]:
     return {field: value for field, value in values.items() if value != getattr(_BLANK, field)}
 
 
-def decode_snapshot(data: bytes) -> tuple[ThreadCore, list[Message]]:
-    """Turn journal bytes back into a core and its messages.
+class Rebuilding:
+    """Rebuilds a thread from its snapshot and the records after it (decisions 21, 22)."""
 
-    Raises:
-        JournalError: the bytes are no snapshot.
-    """
-    try:
-        snapshot = _decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise JournalError(f"a journal snapshot cannot be read: {error}") from error
-    core = apply(ThreadCore(), snapshot.core)
-    rows = {row.id: row for row in core.rows}
-    messages = []
-    for told in snapshot.messages:
-        row = rows.get(told.id) or FollowUp(**(told.row or {"state": "discarded", "id": told.id}))
-        message = Message(told.id, content_from(told.content), row)
-        message.take_told(told.told)
-        message.expires_at = told.expires_at
-        messages.append(message)
-    return core, messages
+    def __init__(self) -> None:
+        self._core = CoreFolding()
+        self._contents: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, dict[str, Any]] = {}
+        self._expires: dict[str, float] = {}
+
+    def add_snapshot(self, data: bytes) -> None:
+        """Begin with a snapshot.
+
+        Raises:
+            JournalError: the bytes are no snapshot.
+        """
+        try:
+            snapshot = _decoder.decode(data)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise JournalError(f"a journal snapshot cannot be read: {error}") from error
+        self._core.add(snapshot.core)
+        for message in snapshot.messages:
+            self._contents[message.id] = message.content
+            self._told[message.id] = message.told
+            if message.expires_at is not None:
+                self._expires[message.id] = message.expires_at
+            if message.row is not None:
+                self._core.rows[message.id] = message.row
+
+    def add_record(self, data: bytes) -> None:
+        """Go on with the next record.
+
+        Raises:
+            JournalError: the bytes are no record.
+        """
+        record = decode_folded(data)
+        self._core.add(record.delta)
+        for message_id, content in record.messages.items():
+            if message_id not in self._contents and content.get("expires_in") is not None:
+                self._expires[message_id] = record.at + content["expires_in"]
+            self._contents[message_id] = content
+        self._told.update(record.told)
+
+    def core(self, **constants: Any) -> ThreadCore:
+        """Give the core as the journal has it; `constants` are this process's own."""
+        return self._core.core(**constants)
+
+    def messages(self, core: ThreadCore) -> dict[str, Message]:
+        """Give every message; `core` is the one that was rebuilt."""
+        rows = {row.id: row for row in core.rows}
+        return {message_id: self._message(message_id, rows) for message_id in self._contents}
+
+    def _message(self, message_id: str, rows: dict[str, FollowUp]) -> Message:
+        row = rows.get(message_id) or self._core.row(message_id)
+        message = Message(message_id, content_from(self._contents[message_id]), row)
+        told = self._told.get(message_id)
+        if told:
+            message.take_told(told)
+        message.expires_at = self._expires.get(message_id)
+        return message

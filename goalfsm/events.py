@@ -100,7 +100,7 @@ def names() -> tuple[str, ...]:
 def encode(event: TypedEvent) -> dict[str, Any]:
     """Turn a built-in event into JSON-ready values; fields that stand at their default are left out."""
     out: dict[str, Any] = {"name": event.name}
-    for field, default in _defaults(type(event)):
+    for field, default in _defaults(event.name):
         value = getattr(event, field)
         if value != default:
             out[field] = value
@@ -108,8 +108,8 @@ def encode(event: TypedEvent) -> dict[str, Any]:
 
 
 @cache
-def _defaults(cls: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((field.name, field.default) for field in attrs.fields(cls))
+def _defaults(name: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in attrs.fields(_BY_NAME[name]))
 
 
 def decode(record: dict[str, Any]) -> TypedEvent:

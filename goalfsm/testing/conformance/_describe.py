@@ -65,7 +65,7 @@ class Description:
     env: Mapping[str, str] = attrs.field(factory=dict)
     ready: str = "/"
     commands: Mapping[str, Call] = attrs.field(factory=dict)
-    start_seconds: float = 15.0
+    start_seconds: float = 30.0
     command_seconds: float = 20.0
     answer_seconds: float = 13.0
     settle_seconds: float = 12.0

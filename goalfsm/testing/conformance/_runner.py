@@ -40,14 +40,14 @@ class Bounds:
         real: of the machine's time for a whole case.
     """
 
-    start: float = 15.0
+    start: float = 30.0
     command: float = 20.0
     until: float = 8.0
     settle: float = 12.0
     quiet: float = 0.7
     answer: float = 13.0
     slack: float = 0.05
-    real: float = 90.0
+    real: float = 120.0
 
     @classmethod
     def virtual(cls) -> Bounds:
