@@ -66,6 +66,10 @@ async def await_lease(journal: Journal, clock: Clock, thread_id: str, owner: str
         StaleOwner: its holder lives; `take_over` takes it all the same.
     """
     seen = await journal.holder(thread_id)
+    if seen.beat and process_is_gone(seen.owner):
+        # Nobody else has to look for it again, whichever of its threads they want.
+        await journal.retire(seen.owner)
+        return
     if _is_free(seen, owner):
         return
     until = clock.monotonic() + lease
@@ -79,4 +83,4 @@ async def await_lease(journal: Journal, clock: Clock, thread_id: str, owner: str
 
 
 def _is_free(holder: Holder, owner: str) -> bool:
-    return holder.owner in ("", owner) or holder.beat == 0 or process_is_gone(holder.owner)
+    return holder.owner in ("", owner) or holder.beat == 0

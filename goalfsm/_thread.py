@@ -501,12 +501,15 @@ class ThreadRuntime:
             self.engine.spawn(self._enter_section, connection, item)
         else:
             event = ev.BeginWrite(item.id, item.attempt, self._true_epoch(), self._true_generation())
-            step = self.core.handle(event)
-            granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
-            if granted is not None:
-                self._accept(step)
-                self._write(connection, granted)
-            item.handled.set()
+            try:
+                step = self.core.handle(event)
+                granted = next((effect for effect in step.effects if isinstance(effect, fx.WriteBytes)), None)
+                if granted is not None:
+                    self._accept(step)
+                    self._write(connection, granted)
+            finally:
+                # Whatever breaks this thread must not keep the lock from the others.
+                item.handled.set()
             if granted is None:
                 await self._handle_fact(event)
 

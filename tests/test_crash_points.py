@@ -28,20 +28,20 @@ HOSTS.set_forkserver_preload(["goalfsm.adapters.codex", "goalfsm.testing.crash",
 
 TEXT = "the only one"
 PATIENCE = 60.0  # seconds for a host's whole life on a busy machine
-WAYS = ("steer", "start")
-APPENDS = {"steer": 7, "start": 5}  # records of a message's whole way
-POINTS_OF_A_MESSAGE = [(point, 1) for point in POINTS if not point.endswith("append")]
+# Submission, fence, and the next word of the provider: every way has at least these records of its own.
+APPENDS = [(f"{side}_append", nth) for nth in (1, 2, 3) for side in ("before", "after")]
+OTHERS = [(point, 1) for point in POINTS if not point.endswith("append")]
+STEERS = [("steer", *place) for place in [*APPENDS, *OTHERS]]
+STARTS = [("start", *place) for place in OTHERS if not place[0].endswith("settle")]
+KILLS = [
+    *[(strike, *case) for case in STEERS for strike in ("process", "both")],
+    *[("process", *case) for case in STARTS],
+]
 
 
-def appends(way):
-    return [(f"{side}_append", nth) for nth in range(1, APPENDS[way] + 1) for side in ("before", "after")]
-
-
-CASES = [(way, point, nth) for way in WAYS for point, nth in [*appends(way), *POINTS_OF_A_MESSAGE]]
-
-
-async def submit(engine, plan, way, point, nth, tell):
+async def submit(engine, plan, case, tell):
     """Bring a thread to where the message has a way to go, then let it go; the plan counts from the submission on."""
+    way, point, nth = case
     thread = await engine.start_thread()
     if way == "steer":
         await thread.start_goal("survive")
@@ -54,14 +54,15 @@ async def submit(engine, plan, way, point, nth, tell):
     return thread, message
 
 
-def host(binary, journal, strike, way, point, nth, pipe):
+def host(binary, journal, kill, pipe):
     """A host process that dies on its way."""
 
     async def live():
+        strike, *case = kill
         plan = CrashPlan(strike=strike)
         provider = CrashAdapter(Codex(binary=binary), plan)
         async with goalfsm.open(provider, CrashJournal(SqliteJournal(journal), plan), soon()) as engine:
-            _thread, message = await submit(engine, plan, way, point, nth, pipe.send)
+            _thread, message = await submit(engine, plan, case, pipe.send)
             await message.settled()
             pipe.send(f"settled {message.state}")
             await anyio.sleep_forever()
@@ -86,12 +87,15 @@ def turns_of(way):
     return (turn(gate("never")),) if way == "steer" else (turn(say("hello")), turn(gate("never")))
 
 
-@pytest.mark.parametrize("strike", ["process", "both"])
-@pytest.mark.parametrize(("way", "point", "nth"), CASES)
-async def test_a_process_killed_at_a_point_of_a_message_s_way_states_its_true_fate(make_double, tmp_path, strike, way, point, nth):
-    double, journal = make_double(*turns_of(way)), tmp_path / "journal.db"
+def named(case):
+    return "-".join(map(str, case))
+
+
+@pytest.mark.parametrize("kill", KILLS, ids=named)
+async def test_a_process_killed_at_a_point_of_a_message_s_way_states_its_true_fate(make_double, tmp_path, kill):
+    double, journal = make_double(*turns_of(kill[1])), tmp_path / "journal.db"
     ours, theirs = HOSTS.Pipe(duplex=False)
-    process = HOSTS.Process(target=host, args=(double.binary, journal, strike, way, point, nth, theirs), daemon=True)
+    process = HOSTS.Process(target=host, args=(double.binary, journal, kill, theirs), daemon=True)
     process.start()
     theirs.close()
     said = await anyio.to_thread.run_sync(dead, process, ours)
@@ -103,14 +107,14 @@ async def test_a_process_killed_at_a_point_of_a_message_s_way_states_its_true_fa
         check_truth(double, thread, acknowledged="acknowledged" in said, told=said[-1])
 
 
-@pytest.mark.parametrize(("way", "point", "nth"), CASES)
-async def test_a_server_killed_at_a_point_of_a_message_s_way_leaves_its_true_fate(make_double, tmp_path, way, point, nth):
-    double, journal = make_double(*turns_of(way)), tmp_path / "journal.db"
+@pytest.mark.parametrize("case", STEERS, ids=named)
+async def test_a_server_killed_at_a_point_of_a_message_s_way_leaves_its_true_fate(make_double, tmp_path, case):
+    double, journal = make_double(*turns_of(case[0])), tmp_path / "journal.db"
     plan, said = CrashPlan(strike="server"), []
     provider = CrashAdapter(Codex(binary=double.binary), plan)
     with anyio.fail_after(PATIENCE):
         async with goalfsm.open(provider, CrashJournal(SqliteJournal(journal), plan), soon()) as engine:
-            thread, message = await submit(engine, plan, way, point, nth, said.append)
+            thread, message = await submit(engine, plan, case, said.append)
             while engine.connection is not None:
                 await thread._runtime.changed.wait()
             assert plan.struck

@@ -64,6 +64,25 @@ def writer_db(journal) -> sqlite3.Connection:
     return journal._writer._tables._db
 
 
+async def in_one_batch(journal, *asked):
+    """Ask for several things while the writer is busy, so that it must do them in one transaction; give the results."""
+    busy, go_on = threading.Event(), threading.Event()
+
+    def wait(_tables):
+        busy.set()
+        go_on.wait(LIMIT)
+
+    waiting = journal._writer.ask(wait, ())
+    try:
+        await asyncio.to_thread(busy.wait, LIMIT)
+        tasks = [asyncio.ensure_future(one) for one in asked]
+        await anyio.lowlevel.checkpoint()
+    finally:
+        go_on.set()
+    await waiting
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def texts(records):
     return [stored.record for stored in records]
 
@@ -408,7 +427,7 @@ async def test_a_full_disk_fails_the_whole_batch_shows_none_of_it_and_ends_with_
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
         batch = [journal.append("t", 0, 2, b"small"), journal.append("u", 0, 1, b"x" * 100_000)]
-        results = await asyncio.gather(*batch, return_exceptions=True)
+        results = await in_one_batch(journal, *batch)
         assert all(isinstance(result, JournalError) and "full" in str(result) for result in results)
         assert texts(await journal.read("t")) == [b"one"]
         assert await journal.threads() == ["t"]

@@ -17,6 +17,7 @@ from zlib import crc32
 import anyio
 import anyio.lowlevel
 import pytest
+from test_journal import in_one_batch
 
 from goalfsm._errors import JournalError, StaleOwner
 from goalfsm._fold import decode_record
@@ -730,10 +731,10 @@ async def test_a_new_journal_on_a_full_disk_is_refused_and_made_once_there_is_sp
 
 
 async def fill(journal, size, *, first):
-    """Append to three histories at once until it fails; give how far all three got, and what was said."""
+    """Append to three histories in one batch until it fails; give how far all three got, and what was said."""
     for seq in range(first, 1000):
         asked = [journal.append(name, 0, seq, b"x" * size) for name in "abc"]
-        results = await asyncio.gather(*asked, return_exceptions=True)
+        results = await in_one_batch(journal, *asked)
         refusals = [str(result) for result in results if result is not None]
         assert len(refusals) in {0, 3}
         if refusals:

@@ -48,6 +48,7 @@ class Process:
                 start_new_session=True,
             )
         except OSError as problem:
+            self._said.close()
             raise CannotJudge(f"{command[0]!r} could not be started: {problem.strerror or problem}") from problem
 
     def ended(self) -> str:
