@@ -215,7 +215,7 @@ class Connection(Protocol):
         token_budget: int | None = None,
         turn_id: str = "",
     ) -> None:
-        """Make a numbered call of the operation; its answer becomes clear_ok, set_ok, pause_ok, interrupt_*, call_refused.
+        """Make a numbered call of the operation; its answer is clear_ok, set_ok, pause_ok, interrupt_* or call_refused.
 
         A `number` of 0 means that nobody waits for the answer.
         """

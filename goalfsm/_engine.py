@@ -239,7 +239,7 @@ class Engine:
         await runtime.settle_inbox()
         return runtime
 
-    def constants(self) -> dict[str, bool]:
+    def constants(self) -> dict[str, Any]:
         """What a core takes from the policy and the provider of this process, and not from the journal."""
         echo = self.connection is None or self.connection.capabilities.echo
         return {"echo": echo, "queue_after_goal": self.policy.on_goal_complete == "start"}

@@ -16,7 +16,7 @@ from goalfsm._core import WAITING, commands_of
 from goalfsm._errors import GoalFailed, GoalfsmError, IllegalCommand, ProviderRefused, StaleOwner, TransportClosed
 from goalfsm._guards import FINAL_FOLLOW_UP, live
 from goalfsm._message import Content, Message, check_journalable, content_of
-from goalfsm._run import Run
+from goalfsm._run import Reader, Run
 from goalfsm._stopping import stop_run, stop_thread
 from goalfsm._thread import UNWRITTEN, ThreadRuntime
 from goalfsm._values import GoalStatus, GoalView, Outcome, Result, StreamEvent
@@ -573,6 +573,20 @@ class Thread:
         if all:
             ids = [message_id for message_id in runtime.messages if message_id not in open_rows] + open_rows
         return [FollowUpHandle(runtime, runtime.messages[i]) for i in ids if i in runtime.messages]
+
+    async def notices(self) -> AsyncGenerator[StreamEvent, None]:
+        """Read what becomes of this thread's messages from now on, whatever runs (surface 19).
+
+        Each notice is a `follow_up/<state>` with the message's id, evidence and reason; a late proof, after a goal has
+        ended, is told here as well. It ends with the engine.
+        """
+        reader = Reader()
+        self._runtime.watchers.append(reader)
+        try:
+            while (event := await reader.next()) is not None:
+                yield event
+        finally:
+            self._runtime.watchers.remove(reader)
 
     async def run(self, text: str, *, attachments: Sequence[Mapping[str, Any]] = (), meta: Any = None) -> Result:
         """Run an ordinary turn and wait for its result; on a busy thread it waits for its turn in the queue.

@@ -124,9 +124,9 @@ class Run:
             self._tell_start()
         self._put(StreamEvent(note.method, self._renamed(note.params), note.turn_id))
 
-    def tell(self, method: str, params: Mapping[str, Any], physical_turn_id: str = "") -> None:
+    def tell(self, notice: StreamEvent) -> None:
         """Put a notice of goalfsm's own into the stream."""
-        self._put(StreamEvent(method, params, physical_turn_id, "goalfsm"))
+        self._put(notice)
 
     def end(self, how: str, error: str = "") -> None:
         """The operation reached its final state `how`: `lost` and `detached` end without a logical completion."""

@@ -320,6 +320,19 @@ class SyncThread:
         handles = self._portal.plain(self._handle.follow_ups, all)
         return [SyncFollowUp(self._portal, handle) for handle in handles]
 
+    def notices(self) -> Generator[StreamEvent, None, None]:
+        """Read what becomes of this thread's messages; see `Thread.notices`."""
+        stream: AsyncGenerator[StreamEvent, None] = self._handle.notices()
+        try:
+            while True:
+                try:
+                    yield self._portal.call(stream.__anext__)
+                except StopAsyncIteration:
+                    return
+        finally:
+            if not self._portal.closed:
+                self._portal.call(stream.aclose)
+
     def goal(self) -> GoalView | None:
         """Give the persisted goal; see `Thread.goal`."""
         return self._portal.call(self._handle.goal)

@@ -28,9 +28,9 @@ from goalfsm._machines import Operation
 from goalfsm._message import Content, Message
 from goalfsm._performing import PERFORM
 from goalfsm._pulse import Pulse
-from goalfsm._run import Run
+from goalfsm._run import Reader, Run
 from goalfsm._snapshot import encode_snapshot
-from goalfsm._values import GoalView
+from goalfsm._values import GoalView, StreamEvent
 
 if TYPE_CHECKING:
     from goalfsm._engine import Engine
@@ -109,6 +109,7 @@ class ThreadRuntime:
         self.info: ThreadInfo | None = None
         self.messages: dict[str, Message] = {}
         self.runs: dict[int, Run] = {}
+        self.watchers: list[Reader] = []
         self.run: Run | None = None
         self.logical_of: dict[str, str] = {}
         self._begun: dict[str, Run] = {}
@@ -215,6 +216,8 @@ class ThreadRuntime:
         self._fail_commands(TransportClosed("the engine is closed"))
         if self.run is not None and not self.run.how:
             self.run.end("lost", "the engine is closed")
+        for watcher in self.watchers:
+            watcher.end()
         self.wake()
 
     def wake(self) -> None:
@@ -474,7 +477,8 @@ class ThreadRuntime:
 
     def _tell_message(self, message_id: str, state: str) -> None:
         message = self.messages.get(message_id)
-        if message is None or self.run is None or self.run.how:
+        running = self.run is not None and not self.run.how
+        if message is None or not (running or self.watchers):
             return
         params = {
             "threadId": self.id,
@@ -486,7 +490,11 @@ class ThreadRuntime:
             "attachments": len(message.content.attachments),
             "meta": message.content.meta,
         }
-        self.run.tell(f"follow_up/{state}", params, message.row.turn_id)
+        notice = StreamEvent(f"follow_up/{state}", params, message.row.turn_id, "goalfsm")
+        for watcher in self.watchers:
+            watcher.put(notice)
+        if self.run is not None and running:
+            self.run.tell(notice)
 
     # -- the write section (composition 7) --------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""What goalfsm is tested with, for its users to test themselves with."""

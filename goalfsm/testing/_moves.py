@@ -7,7 +7,7 @@ then those that the budget allows; `make(world, move)` lets one happen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Final
 
 from goalfsm import effects as fx
 from goalfsm import events as ev
@@ -17,7 +17,13 @@ from goalfsm.testing._faults import ROOM, faults
 from goalfsm.testing._making import Move
 from goalfsm.testing._world import World
 
-__all__ = ["commands", "free", "last_resort", "moves"]
+__all__ = ["COMMANDS", "budgeted", "by_itself", "commands", "free", "last_resort", "moves"]
+
+COMMANDS: Final = frozenset({
+    "stop", "start", "adopt", "send_now", "hold", "release", "edit", "withdraw", "recall", "resolve_sent",
+    "resolve_unsent", "resolve_drop", "resend", "look_again", "move", "submit", "observed_send",
+})  # fmt: skip
+"""The commands that a budget can name."""
 
 
 def moves(world: World) -> list[Move]:
@@ -25,11 +31,24 @@ def moves(world: World) -> list[Move]:
 
     Clocks of last resort (silence) run only where nothing else would ever happen.
     """
-    by_itself = list(free(world)) or list(last_resort(world))
+    return [*by_itself(world), *budgeted(world)]
+
+
+def by_itself(world: World) -> list[Move]:
+    """List the free moves, or the clocks of last resort where there are none; empty in a world at rest."""
+    return list(free(world)) or list(last_resort(world))
+
+
+def budgeted(world: World) -> list[Move]:
+    """List what people may still do, and what may still go wrong."""
     left = {name for name, count in world.budget if count}
     if not left:
-        return by_itself
-    return [*by_itself, *_people(world), *(move for move in faults(world) if move[0] in left)]
+        return []
+    if world.memo is None:
+        people = list(_people(world, left))
+    else:
+        people = world.memo.people(world.core, world.budget, lambda: list(_people(world, left)))
+    return [*people, *(move for move in faults(world) if move[0] in left)]
 
 
 # -- by itself ---------------------------------------------------------------------------------------------------------
@@ -38,16 +57,26 @@ def moves(world: World) -> list[Move]:
 def free(world: World) -> Iterator[Move]:
     """List what happens without any person and any fault."""
     if world.wire:
-        yield ("hear",)
-    yield from (("arrive", index) for index in range(len(world.late)))
-    yield from (("do", index) for index, effect in enumerate(world.todo) if _ready(world, effect))
+        yield _HEAR
+    for index in range(len(world.late)):
+        yield ("arrive", index)
+    for index, effect in enumerate(world.todo):
+        if _ready(world, effect):
+            yield ("do", index)
+    up = world.server == "up"
     if world.server == "dying":
         yield ("perish",)
-    if world.pipe and (len(world.wire) < ROOM or world.server != "up"):
-        yield ("process",)
-    if world.server == "up" and len(world.wire) < ROOM:
-        yield from _provider(world)
-    yield from _deadlines(world)
+    room = len(world.wire) < ROOM
+    if world.pipe and (room or not up):
+        yield _PROCESS
+    if up:
+        if room:
+            yield from _provider(world)
+        yield from _deadlines(world)
+
+
+_HEAR: Move = ("hear",)
+_PROCESS: Move = ("process",)
 
 
 def _provider(world: World) -> Iterator[Move]:
@@ -81,19 +110,24 @@ def _ready(world: World, effect: fx.Effect) -> bool:
 
 
 def _deadlines(world: World) -> Iterator[Move]:
+    # While the server is not up, the loss of the transport ends the wait.
     for row in world.core.rows:
-        if row.state == "delivering" and row.written and not _coming(world, id=row.id, attempt=row.attempt):
+        if row.state == "delivering" and row.written and not _coming(world, row.id, row.attempt):
             yield ("tell", ev.AnswerLost(row.id, row.attempt))
     for number in world.owed:
-        if not _coming(world, call=number):
+        if not _call_coming(world, number):
             yield ("tell", ev.CallLost(number))
 
 
-def _coming(world: World, **wanted: Any) -> bool:
-    if world.server != "up":
-        return True  # the loss of the transport ends the wait
-    unread = (*world.pipe, *world.wire, *world.late)
-    return any(all(getattr(thing, name, None) == value for name, value in wanted.items()) for thing in unread)
+def _coming(world: World, message_id: str, attempt: int) -> bool:
+    for thing in (*world.pipe, *world.wire, *world.late):
+        if getattr(thing, "id", None) == message_id and getattr(thing, "attempt", None) == attempt:
+            return True
+    return False
+
+
+def _call_coming(world: World, number: int) -> bool:
+    return any(getattr(thing, "call", None) == number for thing in (*world.pipe, *world.wire, *world.late))
 
 
 def last_resort(world: World) -> Iterator[Move]:
@@ -122,14 +156,14 @@ def commands(world: World) -> Iterator[TypedEvent]:
         )  # fmt: skip
 
 
-def _people(world: World) -> Iterator[Move]:
-    limited = {name for name, left in world.budget if left}
-    for command in commands(world):
-        if command.name in limited and world.core.handle(command).rejected is None:
-            yield ("ask", command)
+def _people(world: World, left: set[str]) -> Iterator[Move]:
+    if not left.isdisjoint(COMMANDS):
+        for command in commands(world):
+            if command.name in left and world.core.handle(command).rejected is None:
+                yield ("ask", command)
     for row in world.core.rows:
-        if "expire" in limited and row.state in ("queued", "held", "requeued"):
+        if "expire" in left and row.state in ("queued", "held", "requeued"):
             yield ("ask", ev.Expire(row.id))
     for when in ("auto", "steer", "queue"):
-        if f"submit_{when}" in limited:
+        if f"submit_{when}" in left:
             yield ("submit", when)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import deque
 
 import attrs
+import msgspec
 
 from goalfsm.testing._laws import broken, unsettled
 from goalfsm.testing._making import Move, make
-from goalfsm.testing._moves import free, last_resort, moves
+from goalfsm.testing._memo import Memo
+from goalfsm.testing._moves import budgeted, by_itself
 from goalfsm.testing._world import World
 
 __all__ = ["Found", "search"]
+
+_replace = msgspec.structs.replace
 
 
 @attrs.frozen
@@ -39,22 +43,26 @@ class _Map:
     """The worlds reached so far, numbered, with the way to each and the free moves into each."""
 
     def __init__(self, start: World) -> None:
-        self.number = {start: 0}
+        self.memo = Memo()
+        start = _replace(start, memo=self.memo)
+        key = self.memo.key(start)
+        self.numbers = {key: 0}
         self.came: list[tuple[int, Move]] = [(-1, ())]
         self.depth = [0]
         self.freely: list[list[int]] = [[]]
         self.rests: list[int] = []
-        self.todo = deque([start])
+        self.todo = deque([(0, self.memo.settle(start, key))])
         self.steps = 0
 
     def reach(self, world: World, here: int, move: Move, *, by_itself: bool) -> None:
         self.steps += 1
-        there = self.number.setdefault(world, len(self.came))
+        key = self.memo.key(world)
+        there = self.numbers.setdefault(key, len(self.came))
         if there == len(self.came):
             self.came.append((here, move))
             self.depth.append(self.depth[here] + 1)
             self.freely.append([])
-            self.todo.append(world)
+            self.todo.append((there, self.memo.settle(world, key)))
         if by_itself:
             self.freely[there].append(here)
 
@@ -69,21 +77,21 @@ def search(start: World, *, limit: int = 1_000_000) -> Found:
     Liveness: from every world some way of free moves leads to a rest in which everything is settled.
     """
     seen = _Map(start)
+    fresh = seen.memo.fresh
     while seen.todo:
         if len(seen.came) > limit:
             return seen.report()
-        world = seen.todo.popleft()
-        here = seen.number[world]
-        by_itself = set(free(world)) or set(last_resort(world))
-        if not by_itself:
+        here, world = seen.todo.popleft()
+        freely = by_itself(world)
+        if not freely:
             seen.rests.append(here)
             if open_end := unsettled(world):
                 return seen.report(f"rest: {open_end}", here)
-        for move in moves(world):
+        for number, move in enumerate([*freely, *budgeted(world)]):
             after, happened = make(world, move)
-            if happened is not None and (problems := broken(happened)):
+            if happened is not None and fresh(happened) and (problems := broken(happened)):
                 return seen.report("; ".join(problems), here, move)
-            seen.reach(after, here, move, by_itself=move in by_itself)
+            seen.reach(after, here, move, by_itself=number < len(freely))
     stuck = _cannot_reach(seen.freely, seen.rests)
     return seen.report(exhausted=True) if stuck is None else seen.report("no way to a rest", stuck)
 

@@ -18,6 +18,7 @@ from goalfsm._guards import FINAL_OPERATION
 from goalfsm._machines import Goal, Operation, Turn
 from goalfsm.events import TypedEvent
 from goalfsm.testing._books import Books, audit
+from goalfsm.testing._memo import Memo
 from goalfsm.testing._provider_model import Provider, Request
 
 __all__ = ["Happened", "World", "begin", "tell"]
@@ -46,6 +47,7 @@ class World(msgspec.Struct, frozen=True, gc=False):
         gen: the true transport generation.
         server: up; dying (nothing more is heard, what was written may still be processed); dead.
         budget: (what, how often it may still happen).
+        memo: what the search that this world belongs to has worked out already; None works everything out.
     """
 
     core: ThreadCore
@@ -60,9 +62,12 @@ class World(msgspec.Struct, frozen=True, gc=False):
     server: Literal["up", "dying", "dead"] = "up"
     books: Books = Books()
     budget: tuple[tuple[str, int], ...] = ()
+    memo: Memo | None = None
 
     def spent(self, what: str) -> World:
         """The same world with one less of it."""
+        if self.memo is not None:
+            return _replace(self, budget=self.memo.spent(self.budget, what))
         return _replace(self, budget=tuple((name, n - (name == what)) for name, n in self.budget))
 
     def copies(self, message_id: str) -> int:
@@ -129,23 +134,34 @@ def begin(
 
 def tell(world: World, event: TypedEvent) -> Happened:
     """Let the core handle one event, and take its effects down as work or into the books."""
-    step = world.core.handle(event)
-    todo, late = world.todo, world.late
+    memo, before = world.memo, world.core
+    if memo is None:
+        step = before.handle(event)
+        books = audit(world.books, before, event, step)
+    else:
+        step = memo.handle(before, event)
+        books = memo.page(world.books, step, lambda: audit(world.books, before, event, step))
+    todo, late, owed, pipe = world.todo, world.late, world.owed, world.pipe
     if event.name == "transport_lost":
         # Nothing more is heard or asked on a connection that is gone.
-        late = ()
+        late, owed = (), ()
         todo = tuple(effect for effect in todo if not isinstance(effect, CALLS))
-    fresh = [effect for effect in step.effects if isinstance(effect, WORK) and effect not in todo]
-    todo = tuple(effect for effect in todo if not _disarmed(effect, step.core)) + tuple(dict.fromkeys(fresh))
-    call = getattr(event, "call", 0)
-    owed = () if event.name == "transport_lost" else tuple(number for number in world.owed if number != call)
-    books = audit(world.books, world.core, event, step)
-    after = _replace(world, core=step.core, todo=todo, late=late, owed=owed, books=books)
-    for effect in step.effects:
-        if isinstance(effect, fx.WriteBytes):
-            request = Request(effect.route, id=effect.id, attempt=effect.attempt, turn_id=effect.turn_id, gen=world.gen)
-            after = _replace(after, pipe=(*after.pipe, request))
+    had = todo
+    if todo:
+        todo = tuple(effect for effect in todo if not _disarmed(effect, step.core))
+    if step.effects:
+        fresh = [effect for effect in step.effects if isinstance(effect, WORK) and effect not in had]
+        todo += tuple(dict.fromkeys(fresh))
+        pipe += tuple(_written(world, effect) for effect in step.effects if isinstance(effect, fx.WriteBytes))
+    if owed:
+        call = getattr(event, "call", 0)
+        owed = tuple(number for number in owed if number != call)
+    after = _replace(world, core=step.core, todo=todo, late=late, owed=owed, pipe=pipe, books=books)
     return Happened(world, event, step, after)
+
+
+def _written(world: World, effect: fx.WriteBytes) -> Request:
+    return Request(effect.route, id=effect.id, attempt=effect.attempt, turn_id=effect.turn_id, gen=world.gen)
 
 
 def _disarmed(effect: fx.Effect, core: ThreadCore) -> bool:
