@@ -39,6 +39,7 @@ PATIENCE = 180.0
 _GOAL = re.compile(r"goal \d+, (\d+) turns")
 _TOOL_SHARE, _SLOW_SHARE, _LONGEST = 0.15, 0.6, 0.15
 _FREQUENT = ("before_append", "after_append")
+_UNKNOWN = 255  # what multiprocessing says where it missed how a process ended
 _FATES = frozenset({"delivered", "requeued", "discarded", "expired", "uncertain", "held"})
 
 
@@ -125,6 +126,10 @@ class Round:
             case {"uncertain": messages}:
                 for message in messages:
                     self.fates[message].in_flight = True
+
+    @property
+    def doubtful(self) -> bool:
+        return any(fate.uncertain for fate in self.fates.values())
 
     @property
     def bad(self) -> bool:
@@ -228,9 +233,9 @@ class Rounds:
             child.kill()
             await anyio.to_thread.run_sync(child.join)
             ours.close()
-        if child.exitcode not in (0, -signal.SIGKILL) and not found.failure:
+        if child.exitcode not in (0, -signal.SIGKILL, _UNKNOWN) and not found.failure:
             found.failure = f"child {job.number} ended with {child.exitcode}"
-        return life.struck or (child.exitcode == -signal.SIGKILL and bool(kill.point)) or life.servers > 1
+        return life.struck or (bool(kill.point) and not life.done.is_set()) or life.servers > 1
 
     async def _listen(self, pipe: Connection, life: _Life, kill: Kill, found: Round) -> None:
         while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,7 @@ _HOME_ROUNDS = 25
 _MISSES = 4
 _WIDTH = 100
 _EVERY = 25
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def schedule(kills: int, rng: random.Random) -> deque[Kill]:
@@ -95,6 +97,7 @@ class Soak:
                 self._plan.extend(found.missed)
             if found.bad:
                 self._show(found, progress.console)
+            if found.bad or found.doubtful:
                 self._save(found, folder, home)
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -109,6 +112,7 @@ class Soak:
             for record in home.rglob("sessions/**/*.jsonl"):
                 if any(thread in record.name for thread in found.threads):
                     shutil.copy(record, self._keep / folder.name)
+            (self._keep / folder.name / "fates.txt").write_text("\n".join(map(str, found.fates.values())))
 
 
 def counted(fates: Iterable[Fate]) -> dict[str, int]:
@@ -139,7 +143,8 @@ def told(rounds: list[Round], seed: int) -> dict[str, Any]:
     reasons: dict[str, int] = {}
     for fate in fates:
         if fate.uncertain:
-            reasons[fate.reason] = reasons.get(fate.reason, 0) + 1
+            reason = _ID.sub("ID", fate.reason)
+            reasons[reason] = reasons.get(reason, 0) + 1
     return {
         "kills": len(made),
         **counted(fates),
@@ -174,7 +179,7 @@ def _table(data: dict[str, Any]) -> Table:
 @click.option("--seed", type=int, default=None, help="Choose the same kills again; timing is the machine's.")
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object.")
 @click.option("--jobs", type=click.IntRange(1), default=3, show_default=True, help="Rounds at a time.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the files of failed rounds here.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the files of failed and doubtful rounds here.")
 def main(*, kills: int, seed: int | None, as_data: bool, jobs: int, keep: Path | None) -> None:
     """Kill hosts and servers at crash points and at any moment, and compare what is stated with what the model saw."""
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed

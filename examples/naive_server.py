@@ -102,7 +102,7 @@ class NaiveServer:
         return await asyncio.wait_for(future, PATIENCE)
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        assert self.wire is not None  # noqa: S101  started before
+        assert self.wire is not None
         self.wire.write(json.dumps(message).encode() + b"\n")
 
     # -- the chat -----------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class NaiveUnderTest(SystemUnderTest):
 
     @property
     def _running(self) -> NaiveServer:
-        assert self.server is not None  # noqa: S101  started before
+        assert self.server is not None
         return self.server
 
     async def start(self, provider: Provider) -> None:
@@ -238,13 +238,13 @@ class _ChildProcess:
         self._reading = asyncio.create_task(self._read(feed))
 
     async def _read(self, feed: Callable[[bytes], None]) -> None:
-        assert self._process.stdout is not None  # noqa: S101  it is a pipe
+        assert self._process.stdout is not None
         async for line in self._process.stdout:
             feed(line)
 
     def write(self, line: bytes) -> None:
         """Send a line."""
-        assert self._process.stdin is not None  # noqa: S101  it is a pipe
+        assert self._process.stdin is not None
         self._process.stdin.write(line)
 
 

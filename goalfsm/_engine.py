@@ -15,10 +15,10 @@ from goalfsm._clock import SystemClock
 from goalfsm._core import ThreadCore
 from goalfsm._errors import GoalfsmError, JournalError, TransportClosed
 from goalfsm._handles import Thread
-from goalfsm._journal import Journal, open_journal
+from goalfsm._journal import Journal, Loaded, open_journal
 from goalfsm._lease import await_lease, new_owner
 from goalfsm._log import get_logger
-from goalfsm._recovery import Found, fold, reconcile, resume
+from goalfsm._recovery import Found, fold, reconcile, reread, resume
 from goalfsm._thread import ThreadRuntime
 from goalfsm._timers import Timers
 from goalfsm._values import Anomaly, ApprovalRequest, GoalView, Policy
@@ -116,24 +116,27 @@ class Engine:
         while True:
             # Real time, also under a simulated clock: that this process lives is not simulated.
             await anyio.sleep(self.policy.timeouts.lease / BEATS_PER_LEASE)
+            if self.closed:
+                # A heartbeat after the farewell would make us look alive for one more lease.
+                return
             try:
                 await self.journal.beat(self.owner)
             except JournalError as error:
                 self.journal_failed("", error)
 
-    async def await_lease(self, thread_id: str) -> None:
-        """Wait until a thread is free to take.
+    async def await_lease(self, thread_id: str) -> int:
+        """Wait until a thread is free to take; give the epoch under which it is.
 
         Raises:
             StaleOwner: its holder lives.
         """
         if thread_id in self._taking_over:
             self._taking_over.discard(thread_id)
-            return
-        await await_lease(self.journal, self.clock, thread_id, self.owner, self.policy.timeouts.lease)
+            return await self.journal.epoch(thread_id)
+        return await await_lease(self.journal, self.clock, thread_id, self.owner, self.policy.timeouts.lease)
 
     async def _pause_all(self) -> None:
-        running = [r for r in self._runtimes.values() if r.core.goal.state == "active" and r.stale is None]
+        running = [r for r in self._runtimes.values() if r.core.goal.state == "active" and r.is_ours()]
         connection = self.connection
         if self.policy.on_exit != "pause" or connection is None or not running:
             return
@@ -167,7 +170,7 @@ class Engine:
         """
         connection = self.require_connection()
         info = await connection.start_thread(params)
-        runtime = await self._adopt(info.id, await self.journal.epoch(info.id))
+        runtime = await self._adopt(info.id)
         runtime.info = info
         runtime.resumed = True
         runtime.put(ev.GoalCleared(), ev.TurnNone(), ev.Reconciled(runtime.core.gen))
@@ -232,12 +235,15 @@ class Engine:
         """Drop a runtime that never came to life."""
         self._runtimes.pop(thread_id, None)
 
-    async def _adopt(self, thread_id: str, expected: int) -> ThreadRuntime:
+    async def _adopt(self, thread_id: str) -> ThreadRuntime:
         runtime = ThreadRuntime(self, thread_id, ThreadCore(**self.constants()))
-        runtime.claim_from = expected
         self.remember(runtime)
         await runtime.settle_inbox()
         return runtime
+
+    def reread(self, runtime: ThreadRuntime, loaded: Loaded) -> None:
+        """Let a runtime begin again from what the journal holds now."""
+        reread(runtime, loaded)
 
     def constants(self) -> dict[str, Any]:
         """What a core takes from the policy and the provider of this process, and not from the journal."""

@@ -120,14 +120,26 @@ class GoalFailed(GoalfsmError):
 
 
 class StaleOwner(GoalfsmError):
-    """Another owner holds this thread under a later epoch; this side may not touch it any more."""
+    """Another owner holds this thread; this side may not touch it (any more). `take_over` takes it all the same.
+
+    Attributes:
+        thread_id: the thread.
+        epoch: the epoch that this side held, or saw.
+        current: the epoch of its owner, if known; equal to `epoch` where that owner was seen to live (decisions 6).
+    """
 
     def __init__(self, thread_id: str, epoch: int, current: int | None = None) -> None:
         self.thread_id = thread_id
         self.epoch = epoch
         self.current = current
-        owner = "another owner" if current is None else f"the owner of epoch {current}"
-        super().__init__(f"thread {thread_id} belongs to {owner}; this side held epoch {epoch}")
+        if current == epoch:
+            text = f"thread {thread_id} is in use: its owner (epoch {epoch}) gives heartbeats"
+            what = f"leave it to that owner, close that engine, or take it with take_over({thread_id!r})"
+        else:
+            owner = "another owner" if current is None else f"the owner of epoch {current}"
+            text = f"thread {thread_id} belongs to {owner}; this side held epoch {epoch}"
+            what = f"nothing more is done with it here; take_over({thread_id!r}) would take it back"
+        super().__init__(f"{text}; {what}")
 
 
 class JournalError(GoalfsmError):

@@ -150,15 +150,7 @@ class FollowUpHandle:
             state = message.row.state
             if state in _SETTLED or (state == "uncertain" and not message.looking):
                 return self.outcome
-            if runtime.stale is not None:
-                raise StaleOwner(runtime.id, runtime.stale.epoch, runtime.stale.current)
-            if runtime.engine.closed or runtime.broken is not None:
-                raise TransportClosed(f"message {self.id!r} is {state}: nothing more will be learned of it here")
-            await self._changed()
-
-    async def _changed(self) -> None:
-        """Wait until the message or its thread changed."""
-        await self._runtime.changed.wait()
+            await _change(runtime, message)
 
     async def withdraw(self) -> None:
         """It is not wanted any more; after the write this is a wish that decides only a proven absence (surface 23).
@@ -248,6 +240,16 @@ class FollowUpHandle:
         await self._runtime.command(events[how](self.id))
 
 
+async def _change(runtime: ThreadRuntime, message: Message) -> None:
+    """Wait until something of a message or its thread changed; raise if nothing more can be learned of it here."""
+    if runtime.stale is not None:
+        raise StaleOwner(runtime.id, runtime.stale.epoch, runtime.stale.current)
+    if runtime.engine.closed or runtime.broken is not None:
+        state = message.row.state
+        raise TransportClosed(f"message {message.id!r} is {state}: nothing more will be learned of it here")
+    await runtime.changed.wait()
+
+
 class GoalHandle:
     """One goal run: one logical turn, whatever number of physical turns the provider makes of it."""
 
@@ -289,9 +291,7 @@ class GoalHandle:
             raise ProviderRefused(INVALID_REQUEST, "no active turn to steer")
         handle = await Thread(self._runtime).submit(text, id=id, when="steer")
         while handle.state not in _SETTLED | {"acknowledged", "uncertain"}:
-            if self._runtime.engine.closed or self._runtime.broken is not None:
-                raise TransportClosed(f"message {handle.id!r} is {handle.state}: nothing more will be heard of it here")
-            await self._runtime.changed.wait()
+            await _change(self._runtime, self._runtime.messages[handle.id])
         if handle.state in ("requeued", "discarded", "expired"):
             kind, _, words = handle.evidence.partition(": ")
             if words.startswith(UNWRITTEN):
@@ -624,7 +624,7 @@ class Thread:
             if message.state in WAITING and runtime.engine.connection is None:
                 await message.withdraw()
                 self._connection()
-            await runtime.changed.wait()
+            await _change(runtime, runtime.messages[message.id])
         return run
 
     async def _take_back(self, message_id: str) -> None:

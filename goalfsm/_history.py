@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import attrs
 
 from goalfsm import events as ev
 from goalfsm._core import CoreStep
-from goalfsm._errors import JournalError, UnknownName
+from goalfsm._errors import UnknownName
 from goalfsm._fold import Record, decode_record
 from goalfsm._journal_protocol import Stored
+from goalfsm._message import Message
 from goalfsm._observed import ObservedThread
 from goalfsm._recording import read_recording
 from goalfsm._replay import replay
 from goalfsm._replay_report import Report
 from goalfsm._sequence import Change, Moment
-from goalfsm._sqlite_file import explain
-from goalfsm._sqlite_rows import Rows
-from goalfsm._sqlite_schema import SCHEMA_VERSION, read_as_current, version_of
+from goalfsm._snapshot import Rebuilding, spec_of
+from goalfsm._sqlite_reader import JournalReader, open_reader
 
-__all__ = ["JournalStep", "journal_moments", "observed_moments", "read_journal"]
-
-T = TypeVar("T")
-_BUSY_SECONDS = 5.0
+__all__ = [
+    "JournalStep",
+    "ThreadHistory",
+    "chosen",
+    "journal_moments",
+    "journal_step",
+    "observed_moments",
+    "read_journal",
+    "read_thread",
+    "step_moment",
+]
 
 
 @attrs.frozen
@@ -40,65 +44,97 @@ class JournalStep:
     record: Record
 
 
-def read_journal(path: str | Path, thread: str | None = None) -> dict[str, list[JournalStep]]:
-    """Read the steps of every thread of a journal file, or of one; nothing in the file is changed.
+@attrs.frozen
+class ThreadHistory:
+    """What a journal still has of a thread.
+
+    Args:
+        steps: its steps, oldest first, as far as they are not compacted away.
+        before: the number of the last step that is gone; 0 where all are there. A snapshot stands for them.
+        kept: every message as that snapshot has it; empty where all steps are there.
+        messages: every message as it stands now.
+        spec: the version of the specs that judged its newest step; empty if there is none.
+    """
+
+    steps: list[JournalStep]
+    before: int = 0
+    kept: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
+    spec: str = ""
+
+
+def read_journal(path: str | Path, thread: str | None = None) -> dict[str, ThreadHistory]:
+    """Read what a journal file has of every thread, or of one; nothing in the file is changed.
 
     Raises:
         JournalError: it is no journal, of a newer version, damaged, or cannot be read.
         UnknownName: it holds no such thread.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise JournalError(f"journal {path} could not be read: there is no such file")
-    try:
-        with closing(_connect(path)) as db:
-            rows = _rows(db, str(path))
-            threads = _whole(rows.threads())
-            if thread is not None and thread not in threads:
-                raise UnknownName("thread", thread, f"journal {path}", threads)
-            wanted = threads if thread is None else [thread]
-            return {name: [_step(stored) for stored in _whole(rows.read(name, 0))] for name in wanted}
-    except sqlite3.Error as error:
-        raise explain(str(path), "read", error) from error
+    with open_reader(path) as reader:
+        return {name: read_thread(reader, name) for name in chosen(reader, thread)}
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
-    return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+def chosen(reader: JournalReader, thread: str | None) -> list[str]:
+    """Give the ids of all threads, or of the one that was asked for.
+
+    Raises:
+        UnknownName: there is no such thread.
+    """
+    threads = reader.threads()
+    if thread is not None and thread not in threads:
+        raise UnknownName("thread", thread, f"journal {reader.path}", threads)
+    return threads if thread is None else [thread]
 
 
-def _rows(db: sqlite3.Connection, path: str) -> Rows:
-    version = version_of(db)
-    if not version:
-        what = "an SQLite database but no" if version is None else "empty: no"
-        raise JournalError(f"{path} is {what} goalfsm journal")
-    if version > SCHEMA_VERSION:
-        raise JournalError(f"journal {path} is of version {version}, this goalfsm reads up to {SCHEMA_VERSION}")
-    read_as_current(db, version)
-    return Rows(path, db)
+def read_thread(reader: JournalReader, thread: str) -> ThreadHistory:
+    """Read what a journal has of one thread."""
+    loaded = reader.load(thread)
+    stored = reader.records(thread)
+    before = stored[0].seq - 1 if stored else loaded.snapshot_seq
+    kept = _messages(loaded.snapshot, []) if before and loaded.snapshot is not None else ()
+    steps = [journal_step(one) for one in stored]
+    spec = steps[-1].record.spec if steps else "" if loaded.snapshot is None else spec_of(loaded.snapshot)
+    return ThreadHistory(steps, before, kept, _messages(loaded.snapshot, loaded.records), spec)
 
 
-def _whole(pausing: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(pausing)
-        except StopIteration as done:
-            found: T = done.value
-            return found
+def _messages(snapshot: bytes | None, records: list[Stored]) -> tuple[Message, ...]:
+    rebuilding = Rebuilding()
+    if snapshot is not None:
+        rebuilding.add_snapshot(snapshot)
+    for stored in records:
+        rebuilding.add_record(stored.record)
+    return tuple(rebuilding.messages(rebuilding.core()).values())
 
 
-def _step(stored: Stored) -> JournalStep:
+def journal_step(stored: Stored) -> JournalStep:
+    """Read one stored record.
+
+    Raises:
+        JournalError: it is no record.
+    """
     return JournalStep(stored.seq, stored.epoch, decode_record(stored.record))
 
 
-def journal_moments(threads: dict[str, list[JournalStep]]) -> Iterator[Moment]:
+def journal_moments(threads: Mapping[str, ThreadHistory]) -> Iterator[Moment]:
     """Give the moments of a journal, thread by thread."""
-    for thread, steps in threads.items():
-        for step in steps:
-            yield _journal_moment(thread, step)
+    for thread, history in threads.items():
+        if history.before:
+            yield _kept_moment(thread, history)
+        for step in history.steps:
+            yield step_moment(thread, step)
 
 
-def _journal_moment(thread: str, step: JournalStep) -> Moment:
+def _kept_moment(thread: str, history: ThreadHistory) -> Moment:
+    changes = tuple(
+        Change("follow_up", message.id, "", message.row.state, message.evidence, message.reason)
+        for message in history.kept
+    )
+    texts = {message.id: message.content.text for message in history.kept}
+    return Moment(thread, f"steps 1 to {history.before}", {"name": "compacted"}, changes, texts=texts)
+
+
+def step_moment(thread: str, step: JournalStep) -> Moment:
+    """Give one step of a journal as a moment."""
     record = step.record
     changes = []
     for machine, message, source, target, _event in record.moves:

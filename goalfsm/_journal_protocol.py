@@ -51,6 +51,11 @@ class Loaded:
     snapshot_seq: int
     records: list[Stored]
 
+    @property
+    def last_seq(self) -> int:
+        """The number of the last record; 0 for a thread that has none."""
+        return self.records[-1].seq if self.records else self.snapshot_seq
+
 
 @attrs.frozen
 class Holder:

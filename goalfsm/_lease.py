@@ -17,6 +17,7 @@ from goalfsm._journal import Holder, Journal
 __all__ = ["await_lease", "new_owner", "process_is_gone"]
 
 LOOKS = 6
+_ENDED = ("Z", "X")
 
 
 def new_owner() -> str:
@@ -27,33 +28,47 @@ def new_owner() -> str:
 def process_is_gone(owner: str) -> bool:
     """Whether an owner's process is provably gone: same boot of the same machine, and no such process any more.
 
-    A process id that was given out again belongs to a process that started at another time.
+    A process id that was given out again belongs to a process that started at another time. What is not certain, such
+    as a process that may not be looked at, is no proof.
     """
-    boot, _, rest = owner.partition("/")
-    pid, _, rest = rest.partition("/")
-    started = rest.partition("/")[0]
-    if not boot or boot != _boot() or not pid.isdigit() or started in ("", "0"):
+    boot, pid, started, *_ = (*owner.split("/"), "", "", "")
+    if not boot or boot != _boot() or not (pid.isascii() and pid.isdecimal()) or started in ("", "0"):
         return False
-    return _started(int(pid)) != started
+    now = _started(int(pid))
+    return _has_ended(int(pid)) if now is None else now != started
 
 
 def _boot() -> str:
+    """Name this boot of this machine, and which of its process ids are ours: containers count their own."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:13]
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text()[:13]}.{Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
         return ""
 
 
 def _started(pid: int) -> str | None:
     try:
-        # Field 22, counted after the command in brackets, which may hold anything.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        # Fields 3 and 22, counted after the command in brackets, which may hold anything.
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # One that was killed, and whose parent did not look yet, does nothing any more.
+        return "ended" if state in _ENDED else fields[18]
+    except (OSError, IndexError, ValueError):
         return None
 
 
-async def await_lease(journal: Journal, clock: Clock, thread_id: str, owner: str, lease: float) -> None:
-    """Return once a thread is free to take.
+def _has_ended(pid: int) -> bool:
+    # /proc may hide the processes of others.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+async def await_lease(journal: Journal, clock: Clock, thread_id: str, owner: str, lease: float) -> int:
+    """Wait until a thread is free to take; give the epoch under which it is.
 
     Args:
         journal: where owners show that they live.
@@ -69,17 +84,18 @@ async def await_lease(journal: Journal, clock: Clock, thread_id: str, owner: str
     if seen.beat and process_is_gone(seen.owner):
         # Nobody else has to look for it again, whichever of its threads they want.
         await journal.retire(seen.owner)
-        return
+        return seen.epoch
     if _is_free(seen, owner):
-        return
+        return seen.epoch
     until = clock.monotonic() + lease
     while clock.monotonic() < until:
         await clock.sleep(lease / LOOKS)
         now = await journal.holder(thread_id)
         if _is_free(now, owner):
-            return
+            return now.epoch
         if now != seen:
             raise StaleOwner(thread_id, seen.epoch, now.epoch)
+    return seen.epoch
 
 
 def _is_free(holder: Holder, owner: str) -> bool:

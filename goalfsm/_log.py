@@ -22,11 +22,13 @@ def get_logger() -> Any:
     target = logging.getLogger("goalfsm")
     if not target.handlers:
         target.addHandler(logging.NullHandler())
-    return structlog.wrap_logger(
+    logger = structlog.wrap_logger(
         target,
         wrapper_class=structlog.stdlib.BoundLogger,
         processors=[structlog.stdlib.filter_by_level, _spare_names, structlog.stdlib.render_to_log_kwargs],
     )
+    # Bound now: a proxy would bind anew whenever it is asked anything.
+    return logger.bind()
 
 
 def shows_debug(log: Any) -> bool:

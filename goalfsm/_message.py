@@ -183,6 +183,12 @@ class Message:
         self.looking = False
         self.alarmed: frozenset[str] = frozenset()
 
+    def become(self, other: Message) -> Message:
+        """Take over everything that another reading of the same message knows; give this one."""
+        for field in self.__slots__:
+            setattr(self, field, getattr(other, field))
+        return self
+
     def told_record(self) -> dict[str, Any]:
         """Give what a person is told, for the journal."""
         told = {"evidence": self.evidence, "reason": self.reason, "logical": self.logical, "position": self.position}

@@ -14,7 +14,7 @@ import attrs
 from goalfsm import _words
 from goalfsm import events as ev
 from goalfsm._adapter import Connection, Look, ThreadInfo
-from goalfsm._core import commands_of
+from goalfsm._core import ThreadCore, commands_of
 from goalfsm._errors import GoalfsmError, ProviderRefused, TransportClosed
 from goalfsm._guards import FINAL_FOLLOW_UP
 from goalfsm._journal import Loaded
@@ -26,7 +26,7 @@ from goalfsm._values import GoalStatus
 if TYPE_CHECKING:
     from goalfsm._engine import Engine
 
-__all__ = ["Found", "fold", "fold_thread", "reconcile", "resume"]
+__all__ = ["Found", "fold", "fold_thread", "reconcile", "reread", "resume"]
 
 WRITER_RETRY_SECONDS = 0.25
 
@@ -69,21 +69,31 @@ async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:
 
 def fold(engine: Engine, thread_id: str, loaded: Loaded) -> ThreadRuntime:
     """Rebuild a thread from its snapshot and the records after it (decisions 21, 22)."""
+    runtime = ThreadRuntime(engine, thread_id, ThreadCore())
+    reread(runtime, loaded)
+    engine.remember(runtime)
+    return runtime
+
+
+def reread(runtime: ThreadRuntime, loaded: Loaded) -> None:
+    """Begin again from what the journal holds; handles that somebody has of its messages stay good."""
     rebuilding = Rebuilding()
     if loaded.snapshot is not None:
         rebuilding.add_snapshot(loaded.snapshot)
     for stored in loaded.records:
         rebuilding.add_record(stored.record)
-    core = rebuilding.core(**engine.constants())
-    runtime = ThreadRuntime(engine, thread_id, core)
-    runtime.claim_from = loaded.epoch
+    core = rebuilding.core(**runtime.engine.constants())
+    runtime.core = runtime.journaled = core
     runtime.snapshot_seq = loaded.snapshot_seq
-    runtime.seq = loaded.records[-1].seq if loaded.records else loaded.snapshot_seq
-    runtime.messages = rebuilding.messages(core)
+    runtime.seq = loaded.last_seq
+    known = runtime.messages
+    runtime.messages = {
+        message_id: known[message_id].become(message) if message_id in known else message
+        for message_id, message in rebuilding.messages(core).items()
+    }
     if runtime.seq:
         _restart(runtime)
-    engine.remember(runtime)
-    return runtime
+    runtime.wake()
 
 
 def _restart(runtime: ThreadRuntime) -> None:
@@ -101,10 +111,22 @@ def _restart(runtime: ThreadRuntime) -> None:
 
 async def resume(engine: Engine, thread_id: str) -> ThreadRuntime:
     """Load a thread: own it, reconcile it, and let its queue go on (surface 27)."""
+    try:
+        return await _resume(engine, thread_id)
+    except ProviderRefused as error:
+        runtime = engine.runtime(thread_id)
+        if runtime is not None:
+            runtime.not_readable(f"the provider does not load the thread: {error.message}")
+        raise
+
+
+async def _resume(engine: Engine, thread_id: str) -> ThreadRuntime:
     connection = await engine.ensure_connection()
     runtime = engine.runtime(thread_id)
-    if runtime is not None and runtime.resumed and runtime.stale is None:
+    if runtime is not None and runtime.resumed and runtime.is_ours():
         return runtime
+    if runtime is not None and runtime.owned and not runtime.is_ours():
+        runtime.taken_away()
     was_active = await _goal_is_active(connection, thread_id)
     if runtime is None or runtime.stale is not None:
         runtime = await fold_thread(engine, thread_id)

@@ -17,7 +17,7 @@ from goalfsm._fold import CoreFolding, decode_folded, delta_of, spec_version
 from goalfsm._machines import FollowUp
 from goalfsm._message import Message, content_from
 
-__all__ = ["Rebuilding", "encode_snapshot"]
+__all__ = ["Rebuilding", "encode_snapshot", "spec_of"]
 
 
 class _Told(msgspec.Struct, omit_defaults=True):
@@ -72,6 +72,22 @@ def _row_record(row: FollowUp) -> dict[str, Any]:
     return {field: value for field, value in values.items() if value != getattr(_BLANK, field)}
 
 
+def _decoded(data: bytes) -> _Snapshot:
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise JournalError(f"a journal snapshot cannot be read: {error}") from error
+
+
+def spec_of(data: bytes) -> str:
+    """Give the version of the specs under which a snapshot was taken (requirements 4.8).
+
+    Raises:
+        JournalError: the bytes are no snapshot.
+    """
+    return _decoded(data).spec
+
+
 class Rebuilding:
     """Rebuilds a thread from its snapshot and the records after it (decisions 21, 22)."""
 
@@ -87,10 +103,7 @@ class Rebuilding:
         Raises:
             JournalError: the bytes are no snapshot.
         """
-        try:
-            snapshot = _decoder.decode(data)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise JournalError(f"a journal snapshot cannot be read: {error}") from error
+        snapshot = _decoded(data)
         self._core.add(snapshot.core)
         for message in snapshot.messages:
             self._contents[message.id] = message.content

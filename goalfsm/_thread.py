@@ -104,7 +104,6 @@ class ThreadRuntime:
         self.journaled = core
         self.seq = seq
         self.owned = False
-        self.claim_from = 0
         self.restart: CoreStep | None = None
         self.info: ThreadInfo | None = None
         self.messages: dict[str, Message] = {}
@@ -295,8 +294,12 @@ class ThreadRuntime:
         """Take ownership with the first command (decisions 6); what a restart changed is journaled first."""
         if self.owned:
             return
-        await self.engine.await_lease(self.id)
-        epoch = await self.engine.journal.claim(self.id, self.engine.owner, expected=self.claim_from)
+        free = await self.engine.await_lease(self.id)
+        epoch = await self.engine.journal.claim(self.id, self.engine.owner, expected=free)
+        loaded = await self.engine.journal.load(self.id)
+        if loaded.last_seq != self.seq:
+            # Its former owner went on after we had read it, up to our claim and no further.
+            self.engine.reread(self, loaded)
         core = msgspec.structs.replace(self.core, epoch=epoch)
         if self.restart is not None:
             record = record_of(self.journaled, self.restart, ev.Restarted(), self.engine.clock.wall())
@@ -332,7 +335,15 @@ class ThreadRuntime:
         message = self.messages.get(getattr(event, "id", ""))
         if message is not None and isinstance(event, _READS):
             message.looking = False
+            if isinstance(event, ev.ReadFailed) and event.attempt == message.row.attempt:
+                self.not_readable(event.message, message)
             self.wake()
+
+    def not_readable(self, words: str, *messages: Message) -> None:
+        """Tell people of uncertain messages (all, if none is named) why looking back did not decide them."""
+        for message in messages or self.messages.values():
+            if message.row.state == "uncertain":
+                message.reason = _words.not_readable(message.reason, words)
 
     def _answered(self, event: ev.TypedEvent) -> None:
         op = self.core.operation
@@ -451,7 +462,7 @@ class ThreadRuntime:
         message.content = content
 
     def _log_moves(self, step: CoreStep) -> None:
-        if not step.moves or not shows_debug(self.log):
+        if not step.moves or not shows_debug(self.engine.log):
             return
         for move in step.moves:
             if move.source != move.target:
@@ -591,6 +602,14 @@ class ThreadRuntime:
         return self._begun.get(message_id)
 
     # -- questions --------------------------------------------------------------------------------
+
+    def is_ours(self) -> bool:
+        """Whether nobody took the thread from us, as far as the journal can be asked."""
+        return self.owned and self.stale is None and self._true_epoch() in (self.core.epoch, -1)
+
+    def taken_away(self) -> None:
+        """Learn of another owner from the journal, without a command that it refuses."""
+        self._let_go(StaleOwner(self.id, self.core.epoch, self._true_epoch()))
 
     def live(self) -> bool:
         """Whether an operation of this thread has not ended."""

@@ -8,7 +8,7 @@ from goalfsm._core import ThreadCore
 from goalfsm._guards import live
 from goalfsm._machines import FollowUp
 
-__all__ = ["evidence", "reason", "waiting"]
+__all__ = ["evidence", "not_readable", "reason", "waiting"]
 
 _ZERO_BYTES = {
     "unsent": "it was never handed to the provider",
@@ -102,6 +102,14 @@ _DOUBTS = {
 
 def _doubt(event: str) -> str:
     return _DOUBTS.get(event, event.replace("_", " "))
+
+
+_LOOKED = "; looking back did not decide it: "
+
+
+def not_readable(reason: str, words: str) -> str:
+    """Add to the reason of a doubt why looking back did not end it; the last look is the one that is told."""
+    return f"{reason.partition(_LOOKED)[0]}{_LOOKED}{words}"
 
 
 _BACKS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from importlib.metadata import entry_points
 
 import pytest
 from real_parsers import install
@@ -12,6 +13,10 @@ from goalfsm.adapters.codex import Codex
 from goalfsm.adapters.simulated import Script
 from goalfsm.testing.double import Double
 from goalfsm.testing.mock_model import MockModel, write_codex_home
+
+# An installed goalfsm brings its plugin along; a mere checkout does not.
+_installed = any(point.value == "goalfsm.testing.plugin" for point in entry_points(group="pytest11"))
+pytest_plugins = () if _installed else ("goalfsm.testing.plugin",)
 
 
 @pytest.fixture

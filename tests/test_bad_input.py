@@ -11,7 +11,7 @@ import anyio
 import pytest
 from surfaces import LIMIT, alive, chat_works, connection_of, in_thread, opened, reached, requests, server_pid
 
-from goalfsm import IllegalCommand, JournalError, Policy, ProviderRefused, TransportClosed, Unjournalable
+from goalfsm import GoalfsmError, IllegalCommand, JournalError, Policy, ProviderRefused, TransportClosed, Unjournalable
 from goalfsm._sqlite import SqliteJournal
 from goalfsm._sqlite_file import SCHEMA_VERSION
 from goalfsm.adapters.codex import Codex
@@ -354,6 +354,25 @@ async def test_a_server_killed_during_goal_steer_is_told_by_it(surface, codex, m
                 await call
         await goal.cancel()
         assert (goal.state, engine.live(), len(thread.follow_ups())) == ("lost", [], 1)
+
+
+@pytest.mark.app_server
+async def test_an_internal_error_on_one_thread_ends_its_calls_and_no_others(surface, codex, model, monkeypatch):
+    async with opened(surface, codex) as engine:
+        thread, other = await engine.start_thread(), await engine.start_thread()
+
+        def broken(*_args):
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(connection_of(engine), "send", broken)
+        with pytest.raises(TransportClosed, match="nothing more will be learned of it here"):
+            await thread.run("hello")
+        with pytest.raises(GoalfsmError, match=r"stopped after an internal error: RuntimeError\('a bug'\)"):
+            await thread.submit("hello")
+        assert "a bug" in (await thread.status()).anomalies
+        assert [odd.kind for odd in engine.anomalies()] == ["internal_error"]
+        monkeypatch.undo()
+        await chat_works(engine, other, model, 0)
 
 
 # -- the journal ------------------------------------------------------------------------------------------------------------

@@ -273,6 +273,18 @@ def test_a_word_that_nobody_knows_is_nonsense_and_says_how_to_map_it():
     assert judged.word != "kept"
 
 
+def test_what_a_killed_server_was_asked_is_not_held_against_it():
+    class Slow(GoalfsmServer):
+        async def submit(self, message_id, text, when):
+            if message_id == "m1":
+                await anyio.sleep(3600)
+            await super().submit(message_id, text, when)
+
+    moves = (Move("submit", "m1", answered=False), Move("restart"), Move("submit", "m2"))
+    judged = run_case(InProcessTarget(Slow), Case("killed", moves=moves))
+    assert (judged.word, judged.problem) == ("kept", "")
+
+
 # -- reproducible -----------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ def run(tmp_path):
 
     def go(text, *args):
         (tmp_path / "test_it.py").write_text(text)
-        path = os.pathsep.join([str(ROOT), str(ROOT / "examples")])
+        path = os.pathsep.join([str(ROOT), str(ROOT / "examples"), os.environ.get("PYTHONPATH", "")])
         env = {**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
         plugin = ["-p", "goalfsm.testing.plugin"] if not _installed() else []
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *args, "test_it.py"]

@@ -16,7 +16,7 @@ from goalfsm.cli import Failure, printable
 if TYPE_CHECKING:
     from goalfsm.testing.conformance._case import Case
     from goalfsm.testing.conformance._judging import Judged
-    from goalfsm.testing.conformance._runner import Target
+    from goalfsm.testing.conformance._target import Target
 
 __all__ = ["conform"]
 
@@ -119,7 +119,7 @@ def conform(  # noqa: PLR0917  click hands them over by name
 def _target(command: tuple[str, ...], driver: Path | None, server_class: str | None) -> tuple[Target, frozenset[str]]:
     from goalfsm.testing.conformance._case import ASKS  # noqa: PLC0415  only a run needs it
     from goalfsm.testing.conformance._describe import read_description  # noqa: PLC0415  see above
-    from goalfsm.testing.conformance._runner import InProcessTarget  # noqa: PLC0415  see above
+    from goalfsm.testing.conformance._target import InProcessTarget  # noqa: PLC0415  see above
     from goalfsm.testing.conformance.door_blackbox import BlackBoxTarget  # noqa: PLC0415  see above
 
     if bool(command) == bool(server_class):

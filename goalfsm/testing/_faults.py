@@ -11,10 +11,18 @@ from goalfsm._guards import live
 from goalfsm.testing._making import Move
 from goalfsm.testing._world import World
 
-__all__ = ["ROOM", "faults"]
+__all__ = ["FAULTS", "ROOM", "faults"]
 
 ROOM: Final = 3
 """How many unread messages the provider puts on the wire before it waits."""
+
+FAULTS: Final = (
+    "death", "fail", "foreign_interrupt", "foreign_turn", "foreign_set", "foreign_pause", "foreign_clear",
+    "foreign_word", "lose_answer", "slow_answer", "refuse", "repeat", "drop_echo", "slow_echo", "drop_end",
+    "slow_start", "crash", "owner", "early_answer_lost", "early_call_lost", "hand_timeout", "write_twice",
+    "fence_failed", "early_start_timeout", "early_silence",
+)  # fmt: skip
+"""Everything that can go wrong, by name."""
 
 
 def faults(world: World) -> Iterator[Move]:

@@ -8,7 +8,7 @@ from typing import Final
 from goalfsm._core import Move
 from goalfsm.testing._world import Happened
 
-__all__ = ["LAWS", "Law", "law", "row_moves"]
+__all__ = ["LAWS", "TRUTHS", "Law", "law", "law_of_truth", "row_moves"]
 
 Law = Callable[[Happened], str]
 
@@ -16,10 +16,20 @@ LAWS: Final[dict[str, Law]] = {}
 """Every law by name."""
 
 
+TRUTHS: Final[dict[str, Law]] = {}
+"""Those of them that look at more than the step and the books: at the provider, the pipe, the true owner."""
+
+
 def law(function: Law) -> Law:
-    """Put a law into the book."""
+    """Put a law into the book that looks at the step and at the books alone."""
     LAWS[function.__name__] = function
     return function
+
+
+def law_of_truth(function: Law) -> Law:
+    """Put a law into the book that judges the step by the truth."""
+    TRUTHS[function.__name__] = function
+    return law(function)
 
 
 def row_moves(happened: Happened) -> list[Move]:

@@ -5,13 +5,14 @@ A law judges the core by the provider's truth and by the books, not by the core'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from goalfsm._guards import IN_LANE, free_thread, live
 from goalfsm._kernel import Verdict
 from goalfsm.events import TypedEvent
 from goalfsm.testing import _laws_delivery, _laws_operation, _laws_queue
-from goalfsm.testing._law import LAWS, law
+from goalfsm.testing._law import LAWS, TRUTHS, Law, law
 from goalfsm.testing._world import Happened, World
 
 __all__ = ["LAWS", "broken", "unsettled"]
@@ -20,10 +21,22 @@ _BOOKS = (_laws_delivery, _laws_queue, _laws_operation)  # importing them fills 
 
 
 def broken(happened: Happened) -> list[str]:
-    """List the laws that this step broke, each with how."""
+    """List the laws that this step broke, each with how.
+
+    A search judges a step once for all worlds that differ in nothing that a law looks at.
+    """
+    memo = happened.before.memo
+    if memo is None:
+        return _told(happened, LAWS)
+    found = _told(happened, _BY_STEP) if memo.first_page(happened) else []
+    return found + _told(happened, TRUTHS) if memo.first_truth(happened) else found
+
+
+def _told(happened: Happened, laws: Mapping[str, Law]) -> list[str]:
     step = happened.step
-    # A step that did nothing can only have been judged wrongly.
-    laws = LAWS if step.moves or step.effects else _JUDGEMENTS
+    if not (step.moves or step.effects):
+        # A step that did nothing can only have been judged wrongly.
+        laws = {name: one for name, one in laws.items() if name in _JUDGEMENTS}
     found = [(name, one(happened)) for name, one in laws.items()]
     return [f"{name}: {how} (told {happened.event})" for name, how in found if how]
 
@@ -90,6 +103,7 @@ def _explained(world: World, row: Any) -> bool:
     return unknown_start or world.books.end_lost or row.turn_id in world.core.gone or row.id in world.books.unread
 
 
-_JUDGEMENTS = {
-    one.__name__: one for one in (nothing_is_unexpected, a_rejected_command_changes_nothing, *_laws_delivery.TRUTHS)
-}
+_JUDGEMENTS = frozenset({
+    "nothing_is_unexpected", "a_rejected_command_changes_nothing", "never_shown_twice", "unsent_means_unseen",
+})  # fmt: skip
+_BY_STEP = {name: one for name, one in LAWS.items() if name not in TRUTHS}

@@ -6,10 +6,10 @@ from typing import Final
 
 from goalfsm import effects as fx
 from goalfsm._guards import free_thread, live
-from goalfsm.testing._law import law, row_moves
+from goalfsm.testing._law import law, law_of_truth, row_moves
 from goalfsm.testing._world import Happened, World
 
-__all__ = ["TRUTHS"]
+__all__: list[str] = []
 
 EVIDENCE: Final = frozenset({"echo", "found"})
 PROOF: Final = frozenset({"absent", "send_refused", "send_moved"})
@@ -29,7 +29,7 @@ def _resent(world: World, message_id: str) -> int:
 # -- at most once ------------------------------------------------------------------------------------------------------
 
 
-@law
+@law_of_truth
 def never_shown_twice(happened: Happened) -> str:
     """E1, P3: the model is shown a message once, and once more for each explicit resend of a person."""
     world = happened.after
@@ -40,7 +40,7 @@ def never_shown_twice(happened: Happened) -> str:
     return ""
 
 
-@law
+@law_of_truth
 def no_write_while_an_earlier_one_may_be_taken(happened: Happened) -> str:
     """E1, E3: no second copy goes out while the first one was taken, or still may be."""
     for write in _writes(happened):
@@ -59,7 +59,7 @@ def uncertain_is_left_by_evidence_proof_or_a_person(happened: Happened) -> str:
     return ""
 
 
-@law
+@law_of_truth
 def unsent_means_unseen(happened: Happened) -> str:
     """E3: a message given back, waiting, discarded or expired is not with the provider, unless a person said so."""
     world = happened.after
@@ -70,7 +70,7 @@ def unsent_means_unseen(happened: Happened) -> str:
     return ""
 
 
-@law
+@law_of_truth
 def delivered_only_with_evidence(happened: Happened) -> str:
     """E5, P8: an answer alone never counts as delivery."""
     for move in row_moves(happened):
@@ -111,7 +111,7 @@ def no_write_after_a_stop(happened: Happened) -> str:
     return ""
 
 
-@law
+@law_of_truth
 def every_write_is_current(happened: Happened) -> str:
     """E10, E12, E16: turn, goal, owner, transport and operation are those of this instant."""
     world, core = happened.before, happened.before.core
@@ -140,7 +140,3 @@ def reconcile_precedes_everything(happened: Happened) -> str:
         if isinstance(effect, fx.HandOver | fx.WriteFence | fx.WriteBytes) and not happened.step.core.recon:
             return f"{effect.name} before reconciled"
     return ""
-
-
-TRUTHS: Final = (never_shown_twice, unsent_means_unseen)
-"""What the provider can break without the core's doing anything."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goalfsm import effects as fx
 from goalfsm._guards import FINAL_OPERATION, live
-from goalfsm.testing._law import law
+from goalfsm.testing._law import law, law_of_truth
 from goalfsm.testing._world import Happened
 
 __all__: list[str] = []
@@ -78,7 +78,7 @@ def an_operation_ends_only_when_nothing_runs(happened: Happened) -> str:
     return ""
 
 
-@law
+@law_of_truth
 def a_quiet_stop_is_true(happened: Happened) -> str:
     """P6, E33: after a stop proved quiet with nothing unread, the provider runs nothing and will start nothing."""
     quiet = happened.event.name == "quiet" and any(

@@ -18,12 +18,16 @@ _replace = msgspec.structs.replace
 
 Move = tuple[Any, ...]
 
+_FREE: Final = frozenset({
+    "hear", "arrive", "process", "do", "perish", "begin", "calm", "show", "end", "mark", "tell",
+})  # fmt: skip
+
 
 def make(world: World, move: Move) -> tuple[World, Happened | None]:
     """Let a move happen: the next world, and the core's step if the core was told anything."""
     name = move[0]
-    cost = move[1].name if name == "ask" else f"submit_{move[1]}" if name == "submit" else name
-    world = world.spent(cost) if world.budget else world
+    if world.budget and name not in _FREE:
+        world = world.spent(move[1].name if name == "ask" else f"submit_{move[1]}" if name == "submit" else name)
     outcome = _MAKERS[name](world, *move[1:])
     if isinstance(outcome, Happened):
         return outcome.after, outcome

@@ -7,17 +7,16 @@ parts, and what depends on a few parts alone is worked out once for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from goalfsm._core import CoreStep, ThreadCore
 from goalfsm.events import TypedEvent
 
-__all__ = ["Memo"]
+__all__ = ["Key", "Memo"]
 
 _replace = msgspec.structs.replace
-_PARTS: Final = ("core", "provider", "wire", "late", "pipe", "todo", "owed", "books", "budget")
 
 Key = tuple[Any, ...]
 
@@ -56,10 +55,30 @@ class Memo:
             world.server,
         )  # fmt: skip
 
+    def key_after(self, world: Any, before: Any, key: Key) -> Key:
+        """Give the key of a world by that of the one before it, with which it shares most parts."""
+        number = self.number
+        core, provider, wire, late, pipe, todo, owed, books, budget, _, _, _ = key
+        return (
+            core if world.core is before.core else number(world.core),
+            provider if world.provider is before.provider else number(world.provider),
+            wire if world.wire is before.wire else number(world.wire),
+            late if world.late is before.late else number(world.late),
+            pipe if world.pipe is before.pipe else number(world.pipe),
+            todo if world.todo is before.todo else number(world.todo),
+            owed if world.owed is before.owed else number(world.owed),
+            books if world.books is before.books else number(world.books),
+            budget if world.budget is before.budget else number(world.budget),
+            world.epoch, world.gen, world.server,
+        )  # fmt: skip
+
     def settle(self, world: Any, key: Key) -> Any:
         """Give an equal world made of shared parts, so that its own followers are numbered quickly."""
-        kept = self._kept
-        return _replace(world, **{name: kept[number] for name, number in zip(_PARTS, key, strict=False)})
+        core, provider, wire, late, pipe, todo, owed, books, budget = map(self._kept.__getitem__, key[:9])
+        return _replace(
+            world, core=core, provider=provider, wire=wire, late=late, pipe=pipe, todo=todo, owed=owed, books=books,
+            budget=budget,
+        )  # fmt: skip
 
     # -- worked out once ----------------------------------------------------------------------------------------------
 
@@ -97,15 +116,20 @@ class Memo:
             found = self._asked[asked] = ask()
         return found
 
-    def fresh(self, happened: Any) -> bool:
-        """Whether no step like this one was asked for before: all that laws look at is in this key."""
+    def first_page(self, happened: Any) -> bool:
+        """Whether no such step was judged under these books before."""
+        return self._first((id(happened.step), self.number(happened.before.books)))
+
+    def first_truth(self, happened: Any) -> bool:
+        """Whether no such step was judged by this truth before: all that laws look at is in this key."""
         world = happened.before
         number = self.number
-        view = (
+        return self._first((
             id(happened.step), number(world.provider), number(world.pipe), number(world.books), not world.wire,
             not world.late, world.epoch, world.gen,
-        )  # fmt: skip
-        if view in self._judged:
-            return False
+        ))  # fmt: skip
+
+    def _first(self, view: Key) -> bool:
+        before = len(self._judged)
         self._judged.add(view)
-        return True
+        return len(self._judged) != before

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 import attrs
 import msgspec
 
 from goalfsm.testing._laws import broken, unsettled
 from goalfsm.testing._making import Move, make
-from goalfsm.testing._memo import Memo
+from goalfsm.testing._memo import Key, Memo
 from goalfsm.testing._moves import budgeted, by_itself
 from goalfsm.testing._world import World
 
 __all__ = ["Found", "search"]
 
 _replace = msgspec.structs.replace
+
+BREATH: Final = 512
+GoOn = Callable[[int, int], bool]
 
 
 @attrs.frozen
@@ -51,18 +56,17 @@ class _Map:
         self.depth = [0]
         self.freely: list[list[int]] = [[]]
         self.rests: list[int] = []
-        self.todo = deque([(0, self.memo.settle(start, key))])
+        self.todo = deque([(0, key, self.memo.settle(start, key))])
         self.steps = 0
 
-    def reach(self, world: World, here: int, move: Move, *, by_itself: bool) -> None:
+    def reach(self, key: Key, world: World, here: int, move: Move, *, by_itself: bool) -> None:
         self.steps += 1
-        key = self.memo.key(world)
         there = self.numbers.setdefault(key, len(self.came))
         if there == len(self.came):
             self.came.append((here, move))
             self.depth.append(self.depth[here] + 1)
             self.freely.append([])
-            self.todo.append((there, self.memo.settle(world, key)))
+            self.todo.append((there, key, self.memo.settle(world, key)))
         if by_itself:
             self.freely[there].append(here)
 
@@ -71,17 +75,26 @@ class _Map:
         return Found(len(self.came), self.steps, max(self.depth), exhausted, problem, path)
 
 
-def search(start: World, *, limit: int = 1_000_000) -> Found:
+def search(start: World, *, limit: int = 1_000_000, go_on: GoOn | None = None) -> Found:
     """Expand every world reachable from `start`, at most `limit`; stop at the first broken law.
 
     Liveness: from every world some way of free moves leads to a rest in which everything is settled.
+
+    Args:
+        start: the first world.
+        limit: how many worlds to reach at most.
+        go_on: told the worlds reached and the depth every few hundred worlds; False ends the search.
     """
     seen = _Map(start)
-    fresh = seen.memo.fresh
+    key_after = seen.memo.key_after
+    expanded = 0
     while seen.todo:
-        if len(seen.came) > limit:
+        expanded += 1
+        if len(seen.came) > limit or (
+            go_on is not None and not expanded % BREATH and not go_on(len(seen.came), seen.depth[-1])
+        ):
             return seen.report()
-        here, world = seen.todo.popleft()
+        here, key, world = seen.todo.popleft()
         freely = by_itself(world)
         if not freely:
             seen.rests.append(here)
@@ -89,9 +102,9 @@ def search(start: World, *, limit: int = 1_000_000) -> Found:
                 return seen.report(f"rest: {open_end}", here)
         for number, move in enumerate([*freely, *budgeted(world)]):
             after, happened = make(world, move)
-            if happened is not None and fresh(happened) and (problems := broken(happened)):
+            if happened is not None and (problems := broken(happened)):
                 return seen.report("; ".join(problems), here, move)
-            seen.reach(after, here, move, by_itself=number < len(freely))
+            seen.reach(key_after(after, world, key), after, here, move, by_itself=number < len(freely))
     stuck = _cannot_reach(seen.freely, seen.rests)
     return seen.report(exhausted=True) if stuck is None else seen.report("no way to a rest", stuck)
 

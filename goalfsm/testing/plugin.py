@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def goalfsm_save(request: pytest.FixtureRequest) -> Path | None:
     """Where counterexamples are saved, if anywhere: the directory of `--goalfsm-save`."""
-    wanted = request.config.getoption("goalfsm_save")
+    wanted = request.config.getoption("goalfsm_save", None)
     return None if wanted is None else Path(wanted)
 
 

@@ -9,7 +9,8 @@ from goalfsm.testing.conformance._examination import EXIT, Examination, examine
 from goalfsm.testing.conformance._generate import generate, shrink
 from goalfsm.testing.conformance._judging import Judged, Verdict
 from goalfsm.testing.conformance._provider import Pipe, Provider
-from goalfsm.testing.conformance._runner import Bounds, InProcessTarget, run_case
+from goalfsm.testing.conformance._runner import run_case
+from goalfsm.testing.conformance._target import Bounds, InProcessTarget
 from goalfsm.testing.conformance.adapter import AdapterConformance, AdapterStage
 from goalfsm.testing.conformance.door_blackbox import BlackBoxTarget
 from goalfsm.testing.conformance.door_inprocess import SystemUnderTest

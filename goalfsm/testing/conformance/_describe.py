@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from goalfsm.testing.conformance._door import CannotJudge, check_offers
-from goalfsm.testing.conformance._runner import Bounds
+from goalfsm.testing.conformance._target import Bounds
 
 __all__ = ["Call", "Description", "NotADescription", "read_description"]
 

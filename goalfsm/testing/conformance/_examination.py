@@ -12,7 +12,8 @@ import attrs
 from goalfsm.testing.conformance._case import Case, save_case
 from goalfsm.testing.conformance._generate import generate, shrink
 from goalfsm.testing.conformance._judging import Judged, Verdict
-from goalfsm.testing.conformance._runner import Target, run_case
+from goalfsm.testing.conformance._runner import run_case
+from goalfsm.testing.conformance._target import Target
 from goalfsm.testing.conformance.laws import LAWS, Broken
 
 __all__ = ["EXIT", "Examination", "Failure", "examine"]

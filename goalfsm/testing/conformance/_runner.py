@@ -6,99 +6,23 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 import anyio.abc
-import attrs
+import anyio.lowlevel
 
 from goalfsm.testing.conformance import _virtual
 from goalfsm.testing.conformance._case import Case, Move
 from goalfsm.testing.conformance._door import CannotJudge, Died, Door, Fate, Refused
 from goalfsm.testing.conformance._history import History, marked
 from goalfsm.testing.conformance._judging import Judged, judge
-from goalfsm.testing.conformance._provider import DoubleProvider, PipeProvider, Provider, now
-from goalfsm.testing.conformance.door_inprocess import InProcess, SystemUnderTest
+from goalfsm.testing.conformance._provider import Provider, now
+from goalfsm.testing.conformance._target import Target
 
-__all__ = ["Bounds", "InProcessTarget", "Target", "run_case"]
+__all__ = ["run_case"]
 
 _SETTLED: Final = frozenset({"delivered", "returned", "uncertain", "discarded", "held"})
-
-
-@attrs.frozen
-class Bounds:
-    """How long the kit waits, in seconds (of virtual time where a server runs in it).
-
-    Args:
-        start: for the server to start.
-        command: for the answer to a command.
-        until: for what a move waits for.
-        settle: for every message to have a fate, once every gate is open.
-        quiet: of silence at the provider that count as the end.
-        answer: after which a server has given up on an answer of the provider.
-        slack: what two processes may differ in what they call "before".
-        real: of the machine's time for a whole case.
-    """
-
-    start: float = 30.0
-    command: float = 20.0
-    until: float = 8.0
-    settle: float = 12.0
-    quiet: float = 0.7
-    answer: float = 13.0
-    slack: float = 0.05
-    real: float = 120.0
-
-    @classmethod
-    def virtual(cls) -> Bounds:
-        """Give bounds for a server in virtual time, where waiting costs nothing."""
-        return cls(start=120, command=120, until=60, settle=90, quiet=40, slack=0.0, real=20)
-
-    def whole(self, virtual: bool) -> float:
-        """Give the bound on a case as a whole, in the time in which the server runs."""
-        return 36_000.0 if virtual else self.real
-
-
-class Target(Protocol):
-    """A server to judge: makes a provider and a door for each case."""
-
-    name: str
-    virtual: bool
-    bounds: Bounds
-
-    def provider(self, case: Case, home: Path, watch: Callable[[Mapping[str, Any]], None]) -> Provider:
-        """Make the provider of a case."""
-        ...
-
-    def door(self, home: Path) -> Door:
-        """Make the door of a case."""
-        ...
-
-
-class InProcessTarget:
-    """Somebody's `SystemUnderTest`.
-
-    Args:
-        make: makes a new instance, for each case.
-        bounds: how long to wait; chosen by the kind of time if None.
-    """
-
-    def __init__(self, make: Callable[[], SystemUnderTest], bounds: Bounds | None = None) -> None:
-        self._make = make
-        sample = make()
-        self.name = sample.name
-        self._binary = sample.provider == "binary"
-        self.virtual = sample.virtual and not self._binary
-        self.bounds = bounds or (Bounds.virtual() if self.virtual else Bounds())
-
-    def provider(self, case: Case, home: Path, watch: Callable[[Mapping[str, Any]], None]) -> Provider:
-        """Make the provider that the server says it needs."""
-        return DoubleProvider(case, home, watch) if self._binary else PipeProvider(case, home, watch)
-
-    def door(self, home: Path) -> Door:
-        """Make a new server."""
-        del home
-        return InProcess(self._make())
 
 
 class _NotOffered(Exception):
@@ -124,6 +48,7 @@ class _Run:
         self.died = ""
         self.not_offered = ""
         self._open = 0
+        self._asking: set[anyio.CancelScope] = set()
 
     async def go(self, tasks: anyio.abc.TaskGroup) -> None:
         """Do every move, then let everything come to rest and ask for the fates."""
@@ -204,12 +129,16 @@ class _Run:
         raise CannotJudge(f"no answer to {move.do} within {self.bounds.command:g} s")
 
     async def _ask_open(self, move: Move) -> None:
+        scope = anyio.CancelScope()
+        self._asking.add(scope)
         try:
-            await self._ask(move)
+            with scope:
+                await self._ask(move)
         except CannotJudge as problem:
             self.problem = self.problem or str(problem)
             self.died = self.died or (str(problem) if isinstance(problem, Died) else "")
         finally:
+            self._asking.discard(scope)
             self._open -= 1
 
     async def _fates(self) -> Mapping[str, Fate]:
@@ -228,6 +157,11 @@ class _Run:
 
     async def _restart(self) -> None:
         self.history.did("crash")
+        for scope in tuple(self._asking):
+            # What a killed server was asked gets no answer, and that is not what it is judged by.
+            scope.cancel()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(self.bounds.command):
             await self.door.crash()
             # Two processes of the provider on one disk is another situation, and nobody asked for it.

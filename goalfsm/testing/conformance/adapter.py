@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar
 
 import anyio
 import anyio.lowlevel
@@ -26,147 +26,13 @@ import anyio.to_thread
 from goalfsm import events as ev
 from goalfsm._adapter import Adapter, Connection, Look, Notification, Outgoing
 from goalfsm._errors import TransportClosed
-from goalfsm._values import ApprovalRequest, GoalView, Policy, Timeouts
-from goalfsm.adapters._scripted.faults import Fault
-from goalfsm.adapters._scripted.script import Script, complete_goal, gate, raw, say, turn
-from goalfsm.testing.double import Double
+from goalfsm._values import Policy, Timeouts
+from goalfsm.testing.conformance._stage import LIMIT, AdapterStage, DoubleStage, Heard, Situation, name_of
 
 __all__ = ["AdapterConformance", "AdapterStage", "Heard", "Situation"]
 
-Situation = Literal["held turn", "odd lines", "dies at once"]
-"""What a stage's provider does: a goal's turn that runs until `let_go`; the same with lines that are no protocol in it;
-end before it says anything."""
-
-_LIMIT = 20.0
 _PAUSE = 7
 _SET = 3
-
-
-class AdapterStage(Protocol):
-    """A provider for one situation, with a test's hands on it."""
-
-    @property
-    def binary(self) -> Path:
-        """The provider's program, if it is one."""
-        ...
-
-    async def let_go(self) -> None:
-        """Let the held turn go on to its end, and the goal complete."""
-        ...
-
-    async def kill(self) -> None:
-        """Kill the provider in mid turn."""
-        ...
-
-    def shown(self, text: str) -> int:
-        """Count how often the model was shown a user message with exactly this text."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-
-class DoubleStage:
-    """The executable double of the app-server, in one of the situations."""
-
-    def __init__(self, home: Path, situation: Situation) -> None:
-        odd = [raw("{torn"), raw("[]"), raw('{"method": 7}')] if situation == "odd lines" else []
-        plan = turn(say("working"), *odd, gate("go"), complete_goal())
-        faults = [Fault.spawn("exit", 0)] if situation == "dies at once" else []
-        self._double = Double(home, Script(turns=(plan,)), faults)
-
-    @property
-    def binary(self) -> Path:
-        """The double's program."""
-        return self._double.binary
-
-    async def let_go(self) -> None:
-        """Open the gate."""
-        await anyio.to_thread.run_sync(self._double.release, "go")
-
-    async def kill(self) -> None:
-        """Kill the process."""
-        self._double.kill()
-
-    def shown(self, text: str) -> int:
-        """Read the double's disk."""
-        return self._double.shown(text)
-
-    def close(self) -> None:
-        """Let go of its strings."""
-        self._double.close()
-
-
-class Heard:
-    """A sink that keeps everything in one list, in the order heard."""
-
-    def __init__(self) -> None:
-        self.all: list[Any] = []
-        self.losses: list[str] = []
-        self.after_loss: list[Any] = []
-        self._changed = anyio.Event()
-
-    def facts(self, thread_id: str, *events: ev.TypedEvent) -> None:
-        """Keep facts."""
-        del thread_id
-        for event in events:
-            self._keep(event)
-
-    def notify(self, thread_id: str, notification: Notification) -> None:
-        """Keep a notification."""
-        del thread_id
-        self._keep(notification)
-
-    def goal(self, thread_id: str, view: GoalView | None) -> None:
-        """Keep a view of the goal."""
-        del thread_id
-        self._keep(view)
-
-    def odd(self, thread_id: str, kind: str, detail: str) -> None:
-        """Keep an oddity."""
-        del thread_id
-        self._keep((kind, detail))
-
-    def lost(self, reason: str) -> None:
-        """Keep a loss."""
-        self.losses.append(reason)
-        self._wake()
-
-    async def approve(self, request: ApprovalRequest) -> Mapping[str, Any]:
-        """Decline."""
-        del request
-        return {"decision": "decline"}
-
-    def _keep(self, heard: Any) -> None:
-        self.all.append(heard)
-        if self.losses:
-            self.after_loss.append(heard)
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    def of(self, *kinds: type, **fields: Any) -> list[Any]:
-        """Give what was heard of some kinds, with these fields."""
-        return [
-            heard
-            for heard in self.all
-            if isinstance(heard, kinds) and all(getattr(heard, name) == value for name, value in fields.items())
-        ]
-
-    async def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait, within a bound, until something holds."""
-        with anyio.move_on_after(_LIMIT / 2):
-            while not holds():
-                await self._changed.wait()
-            return
-        raise AssertionError(f"{what} did not come; heard: {[_name(heard) for heard in self.all]}")
-
-
-def _name(heard: Any) -> str:
-    return heard.method if isinstance(heard, Notification) else type(heard).__name__
 
 
 class AdapterConformance:
@@ -208,7 +74,7 @@ class AdapterConformance:
         async def connect() -> None:
             stage = self.make_stage(tmp_path, "dies at once")
             try:
-                with anyio.fail_after(_LIMIT):
+                with anyio.fail_after(LIMIT):
                     connection = await self.make_adapter(stage).connect(heard, self.policy)
                 await connection.aclose(1.0)
             except TransportClosed as closed:
@@ -232,7 +98,7 @@ class AdapterConformance:
             names = [type(h).__name__ for h in heard.all if isinstance(h, ev.TypedEvent)]
             order = [names.index(name) for name in ("GoalActive", "TurnStarted", "GoalCompleted", "TurnCompleted")]
             assert order == sorted(order), f"facts out of order: {names}"
-            starts = [_name(h) for h in heard.all if isinstance(h, ev.TurnStarted | Notification)]
+            starts = [name_of(h) for h in heard.all if isinstance(h, ev.TurnStarted | Notification)]
             first = next(i for i, h in enumerate(heard.all) if isinstance(h, Notification) and h.kind == "turn_started")
             assert any(isinstance(h, ev.TurnStarted) for h in heard.all[:first]), f"a notification came first: {starts}"
 
@@ -321,7 +187,7 @@ class AdapterConformance:
                 raise AssertionError("a send to a dead provider did not raise TransportClosed")
             await connection.aclose(4.0)
             assert len(heard.losses) == 1, f"one loss was reported {len(heard.losses)} times"
-            late = [_name(h) for h in heard.after_loss if not isinstance(h, tuple)]
+            late = [name_of(h) for h in heard.after_loss if not isinstance(h, tuple)]
             assert not late, f"heard after the loss: {late}"
 
         self._run(tmp_path, "held turn", judge)
@@ -366,7 +232,7 @@ class AdapterConformance:
         stage = self.make_stage(home, situation)
         heard = Heard()
         try:
-            with anyio.fail_after(_LIMIT):
+            with anyio.fail_after(LIMIT):
                 connection = await self.make_adapter(stage).connect(heard, self.policy)
                 try:
                     yield stage, connection, heard

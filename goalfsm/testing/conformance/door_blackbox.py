@@ -190,7 +190,6 @@ class BlackBoxTarget:
         self.command = tuple(command)
         self.description = description or Description()
         self.bounds = self.description.bounds
-        self._offers: frozenset[str] = frozenset(self.description.offers)
 
     def provider(self, case: Case, home: Path, watch: Callable[[Mapping[str, Any]], None]) -> Provider:
         """Make the executable double."""

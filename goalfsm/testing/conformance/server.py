@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from goalfsm.testing.conformance._case import Case
 from goalfsm.testing.conformance._examination import Failure, examine
 from goalfsm.testing.conformance._generate import generate
-from goalfsm.testing.conformance._runner import InProcessTarget, Target
+from goalfsm.testing.conformance._target import InProcessTarget, Target
 from goalfsm.testing.conformance.door_inprocess import SystemUnderTest
 from goalfsm.testing.conformance.report import failure_text
 from goalfsm.testing.conformance.scenarios import cases
