@@ -15,7 +15,7 @@ from goalfsm import events as ev
 from goalfsm._builtin import builtin_spec
 from goalfsm._core import WAITING, CoreStep, Judged, Move, ThreadCore
 from goalfsm._effecting import EFFECTS
-from goalfsm._errors import UnknownName
+from goalfsm._errors import GoalfsmError, UnknownName
 from goalfsm._guards import FINAL_FOLLOW_UP, IN_LANE, first_queued, head_may_start, live, may_bind, may_follow
 from goalfsm._kernel import Verdict, step
 from goalfsm._machines import FollowUp, Operation
@@ -81,8 +81,12 @@ class Composition:
         try:
             self.queue.extend(route(self, event))
             self._drain()
+            rounds = 0
             while not self.observer and self._next_message():
                 self._drain()
+                rounds += 1
+                if rounds > 2 * len(self.rows) + 2:
+                    raise GoalfsmError("the queue never comes to rest: dispatch or admit leaves its message queued")
         except _RejectedError:
             return CoreStep(self.before, (), (), tuple(self.verdicts[-1:]))
         return CoreStep(self._freeze(), tuple(self.effects), tuple(self.moves), tuple(self.verdicts))

@@ -199,7 +199,11 @@ class FollowUpHandle:
         Raises:
             IllegalCommand: its state does not allow it.
         """
-        await self._runtime.command(ev.Release(self.id))
+        await self._runtime.command(self._let_go())
+
+    def _let_go(self) -> ev.Release:
+        # A message that was only to steer may become a turn of its own once a person lets it go.
+        return ev.Release(self.id, "auto" if self._message.row.when == "steer" else "")
 
     async def send_now(self) -> None:
         """Let it go before all others: into the running operation, or as the next turn of its own.
@@ -216,7 +220,7 @@ class FollowUpHandle:
             if self.state not in WAITING:
                 raise
             await runtime.command(ev.Move(self.id, 0))
-            await runtime.command(ev.Release(self.id))
+            await runtime.command(self._let_go())
 
     async def look_again(self) -> Outcome:
         """Read back once more, and wait for what it shows.
@@ -562,7 +566,7 @@ class Thread:
             raise IllegalCommand("follow_up", state, "submit", commands_of("follow_up", state), why)
         if message.row.state == "requeued":
             # After a proven non-delivery the same message simply goes on (surface 18).
-            await self._runtime.command(ev.Release(message.id))
+            await self._runtime.command(ev.Release(message.id, content.when), content)
         return FollowUpHandle(self._runtime, message)
 
     def follow_ups(self, all: bool = False) -> list[FollowUpHandle]:  # noqa: A002  the surface's word

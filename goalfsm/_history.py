@@ -51,13 +51,15 @@ class ThreadHistory:
     Args:
         steps: its steps, oldest first, as far as they are not compacted away.
         before: the number of the last step that is gone; 0 where all are there. A snapshot stands for them.
-        kept: every message as that snapshot has it; empty where all steps are there.
+        as_of: the step as of which `kept` stands.
+        kept: every message as the snapshot has it; empty where all steps are there.
         messages: every message as it stands now.
         spec: the version of the specs that judged its newest step; empty if there is none.
     """
 
     steps: list[JournalStep]
     before: int = 0
+    as_of: int = 0
     kept: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
     spec: str = ""
@@ -94,7 +96,7 @@ def read_thread(reader: JournalReader, thread: str) -> ThreadHistory:
     kept = _messages(loaded.snapshot, []) if before and loaded.snapshot is not None else ()
     steps = [journal_step(one) for one in stored]
     spec = steps[-1].record.spec if steps else "" if loaded.snapshot is None else spec_of(loaded.snapshot)
-    return ThreadHistory(steps, before, kept, _messages(loaded.snapshot, loaded.records), spec)
+    return ThreadHistory(steps, before, loaded.snapshot_seq, kept, _messages(loaded.snapshot, loaded.records), spec)
 
 
 def _messages(snapshot: bytes | None, records: list[Stored]) -> tuple[Message, ...]:
@@ -130,7 +132,8 @@ def _kept_moment(thread: str, history: ThreadHistory) -> Moment:
         for message in history.kept
     )
     texts = {message.id: message.content.text for message in history.kept}
-    return Moment(thread, f"steps 1 to {history.before}", {"name": "compacted"}, changes, texts=texts)
+    event = {"name": "compacted", "reason": f"as of step {history.as_of}"}
+    return Moment(thread, f"steps 1 to {history.before}", event, changes, texts=texts)
 
 
 def step_moment(thread: str, step: JournalStep) -> Moment:

@@ -158,8 +158,14 @@ def _move(core: Any, event: ev.Move) -> list[Item]:
     return []
 
 
-def _resend(_core: Any, event: ev.Resend) -> list[Item]:
-    return [("row", event.id, ev.ResolveUnsent(event.id)), ("row", event.id, ev.Release(event.id))]
+def _release(core: Any, event: ev.Release) -> list[Item]:
+    index = core.index(event.id)
+    own = "" if index is None else core.rows[index].when
+    return [("row", event.id, ev.Release(event.id, event.when or own))]
+
+
+def _resend(core: Any, event: ev.Resend) -> list[Item]:
+    return [("row", event.id, ev.ResolveUnsent(event.id)), *_release(core, ev.Release(event.id))]
 
 
 def _observed_send(core: Any, event: ev.ObservedSend) -> list[Item]:
@@ -192,7 +198,7 @@ ROUTES: dict[str, Route] = {
     ),
     **dict.fromkeys(
         _names(
-            ev.Hold, ev.Release, ev.Edit, ev.Withdraw, ev.Recall, ev.ResolveSent, ev.ResolveUnsent, ev.ResolveDrop,
+            ev.Hold, ev.Edit, ev.Withdraw, ev.Recall, ev.ResolveSent, ev.ResolveUnsent, ev.ResolveDrop,
             ev.LookAgain, ev.BeginWrite, ev.FenceFailed, ev.AnswerLost, ev.EchoLost, ev.ReadFailed, ev.SendRefused,
             ev.Watermark, ev.Found, ev.Absent, ev.HandOverTimeout, ev.Expire,
         ),
@@ -215,6 +221,7 @@ ROUTES: dict[str, Route] = {
     ev.Reconciled.name: _reconciled,
     ev.Submit.name: _submit,
     ev.Move.name: _move,
+    ev.Release.name: _release,
     ev.Resend.name: _resend,
     ev.ObservedSend.name: _observed_send,
 }  # fmt: skip

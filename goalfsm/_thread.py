@@ -279,7 +279,7 @@ class ThreadRuntime:
     async def _snapshot_at_rest(self) -> None:
         """Keep a restart short: a snapshot stands for the records so far, once nothing is in flight (decisions 22)."""
         due = self.seq - self.snapshot_seq >= SNAPSHOT_EVERY
-        if not due or not self.owned or self.stale is not None or self.live() or self.core is not self.journaled:
+        if not due or not self.owned or self.stale is not None or self.live() or self.core != self.journaled:
             return
         self.snapshot_seq = self.seq
         data = encode_snapshot(self.core, self.messages.values(), self.engine.clock.wall())

@@ -456,9 +456,10 @@ class Hold(TypedEvent):
 
 @_event_class
 class Release(TypedEvent):
-    """Command: make it runnable again."""
+    """Command: make it runnable again; `when` is a person's new wish, empty to keep the row's own."""
 
     id: str = ""
+    when: str = ""
 
 
 @_event_class

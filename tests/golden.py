@@ -12,10 +12,20 @@ def _cases():
         if not name.startswith("test_"):
             continue
         marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
-        names = [[word.strip() for word in mark.args[0].split(",")] if isinstance(mark.args[0], str) else list(mark.args[0]) for mark in marks]
-        values = [[value if len(words) > 1 else (value,) for value in mark.args[1]] for words, mark in zip(names, marks, strict=True)]
+        names = [
+            [word.strip() for word in mark.args[0].split(",")] if isinstance(mark.args[0], str) else list(mark.args[0])
+            for mark in marks
+        ]
+        values = [
+            [value if len(words) > 1 else (value,) for value in mark.args[1]]
+            for words, mark in zip(names, marks, strict=True)
+        ]
         for chosen in itertools.product(*values):
-            arguments = {word: value for words, given in zip(names, chosen, strict=True) for word, value in zip(words, given, strict=True)}
+            arguments = {
+                word: value
+                for words, given in zip(names, chosen, strict=True)
+                for word, value in zip(words, given, strict=True)
+            }
             yield name, function, arguments
 
 

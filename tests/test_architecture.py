@@ -40,7 +40,7 @@ LAYERS = [
     ["_sync", "interop"],
     ["adapters"],
     ["_recording", "_observed", "_observed_message", "_replay_report", "_replay", "_shown"],
-    ["_sequence", "_history", "diagrams", "_generated"],
+    ["_sequence", "_history", "_verify", "_compacting", "diagrams", "_generated"],
     ["testing"],
     ["cli", "__main__"],
 ]

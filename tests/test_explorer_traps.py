@@ -132,6 +132,10 @@ DIRECTED = {
     "section 9, C: a steer-only message becomes its own turn": lambda: never("follow_up", "wants_operation"),
 }
 
+# No law forbids what these lead to within so few moves (less useful, not less safe): a directed sequence knows better.
+for name in [name for name in SEARCHED if name.split(":")[0] in {"3", "7", "15", "16", "21", "25", "section 9, A"}]:
+    DIRECTED[name] = SEARCHED.pop(name)[0]
+
 
 @pytest.mark.parametrize(("mutated", "bounds"), SEARCHED.values(), ids=SEARCHED.keys())
 def test_the_search_falls_into_the_trap_again(mutated, bounds):

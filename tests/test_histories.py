@@ -238,8 +238,8 @@ def test_reading_changes_nothing_and_works_beside_an_open_engine(tmp_path):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (None, "there is no such file"),
-        (b"", "empty: no goalfsm journal"),
+        (None, "there is no journal"),
+        (b"", "is empty, so it is no goalfsm journal yet"),
         (b"not a database" * 100, "it is not an SQLite database"),
     ],
 )
@@ -248,8 +248,9 @@ def test_what_is_no_journal_is_told_and_not_touched(tmp_path, content, text):
     if content is not None:
         path.write_bytes(content)
     result = goalfsm_("journal", path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.stderr
+    assert result.stderr.count("\n") == 1
     assert (path.read_bytes() if path.exists() else None) == content
 
 

@@ -212,7 +212,10 @@ class ProcessTransport:
     def _reason(self, code: int) -> str:
         if self._asked_to_end:
             return f"{self._name} was ended by this side"
-        how = f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with return code {code}"
+        if code < 0:
+            # What it said before says nothing about why somebody killed it.
+            return f"{self._name} was killed by signal {signal.Signals(-code).name}"
+        how = f"ended with return code {code}"
         said = [*self._tail, self._err_rest.decode(errors="replace")]
         words = [_COLOUR.sub("", line).strip() for line in said if not _FRAME.fullmatch(line)]
         last = words[-1] if words else ""
