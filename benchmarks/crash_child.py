@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import attrs
@@ -26,7 +26,7 @@ Tell = Callable[..., None]
 TIMES = Timeouts(call=10.0, read_back=20.0, quiet=0.5)
 """Long enough for a machine that is busy with other children; the limits themselves are tested elsewhere."""
 
-_WHEN = ("auto", "auto", "auto", "auto", "steer", "queue")
+_WHEN: tuple[Literal["auto", "steer", "queue"], ...] = ("auto", "auto", "auto", "auto", "steer", "queue")
 _STRAY = 0.15
 _PATIENCE = 20.0
 _AGAIN = 0.05

@@ -22,13 +22,12 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-import attrs
 import msgspec
 
 import goalfsm
 from benchmarks.crash_child import TIMES, Job, adapter, load, run_child, text_of, wait_at_rest
+from benchmarks.crash_fates import Kill, Round
 from goalfsm import GoalfsmError, Policy
-from goalfsm.testing.crash import Strike
 from goalfsm.testing.mock_model import Hold, MockModel, ModelRequest, Reply, complete_goal, say, shell, write_codex_home
 
 CHILDREN = get_context("forkserver")
@@ -40,100 +39,6 @@ _GOAL = re.compile(r"goal \d+, (\d+) turns")
 _TOOL_SHARE, _SLOW_SHARE, _LONGEST = 0.15, 0.6, 0.15
 _FREQUENT = ("before_append", "after_append")
 _UNKNOWN = 255  # what multiprocessing says where it missed how a process ended
-_FATES = frozenset({"delivered", "requeued", "discarded", "expired", "uncertain", "held"})
-
-
-@attrs.frozen
-class Kill:
-    """A kill to make: at a crash point, or (without one) at a moment of the parent's choice."""
-
-    point: str
-    strike: Strike
-
-    @property
-    def name(self) -> str:
-        return self.point or "any moment"
-
-
-@attrs.define
-class Fate:
-    """One message: what its host was told, what is stated after reopening, and what the model was shown."""
-
-    id: str
-    kill: Kill
-    acknowledged: bool = False
-    told: str = ""
-    state: str = ""
-    evidence: str = ""
-    reason: str = ""
-    in_flight: bool = False
-    shown: int = 0
-
-    @property
-    def lost(self) -> bool:
-        open_without_reason = self.state not in _FATES and not self.reason
-        return self.acknowledged and (not self.state or open_without_reason)
-
-    @property
-    def doubled(self) -> bool:
-        return self.shown > 1
-
-    @property
-    def uncertain(self) -> bool:
-        return self.state == "uncertain"
-
-    @property
-    def resolved(self) -> bool:
-        return self.in_flight and self.state in _FATES and not self.uncertain
-
-    @property
-    def wrong(self) -> bool:
-        if self.told == "delivered" and self.state != "delivered":
-            return True
-        if self.state in ("", "uncertain"):
-            return not self.state and self.shown > 0
-        return (self.state == "delivered") != (self.shown > 0)
-
-    @property
-    def bad(self) -> bool:
-        return self.lost or self.doubled or self.wrong or (self.uncertain and not self.reason)
-
-
-@attrs.define
-class Round:
-    """What came of a round."""
-
-    number: int
-    seed: int
-    made: list[Kill] = attrs.field(factory=list)
-    missed: list[Kill] = attrs.field(factory=list)
-    fates: dict[str, Fate] = attrs.field(factory=dict)
-    threads: set[str] = attrs.field(factory=set)
-    failure: str = ""
-
-    def hear(self, words: dict[str, Any], kill: Kill) -> None:
-        """Take down what a child was told of its messages."""
-        match words:
-            case {"open": thread_id}:
-                self.threads.add(thread_id)
-            case {"trying": message}:
-                self.fates[message] = Fate(message, kill)
-            case {"acknowledged": message}:
-                self.fates[message].acknowledged = True
-            case {"settled": message, "state": state}:
-                self.fates[message].told = state
-                self.fates[message].in_flight |= state == "uncertain"
-            case {"uncertain": messages}:
-                for message in messages:
-                    self.fates[message].in_flight = True
-
-    @property
-    def doubtful(self) -> bool:
-        return any(fate.uncertain for fate in self.fates.values())
-
-    @property
-    def bad(self) -> bool:
-        return bool(self.failure) or any(fate.bad for fate in self.fates.values())
 
 
 class _Model:

@@ -16,7 +16,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import click
@@ -24,11 +24,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.crash_round import Fate, Kill, Round, Rounds
+from benchmarks.crash_fates import Fate, Kill, Round
+from benchmarks.crash_round import Rounds
 from goalfsm.testing.crash import POINTS, Strike
 
 COUNTS = ("messages", "lost", "doubled", "uncertain", "resolved", "wrong_verdicts")
-_STRIKES = cast("tuple[Strike, ...]", ("process", "server", "both"))
+_STRIKES: tuple[Strike, ...] = ("process", "server", "both")
 _RANDOM_SHARE = 4
 _HOME_ROUNDS = 25
 _MISSES = 4
@@ -39,8 +40,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def schedule(kills: int, rng: random.Random) -> deque[Kill]:
     """Every point once, in any order, then every point with every strike among kills at any moment, again and again."""
-    strikes = [*_STRIKES] * len(POINTS)
-    plan = [Kill(point, strike) for point, strike in zip(_shuffled(POINTS, rng), strikes, strict=False)]
+    plan = [Kill(point, _STRIKES[index % 3]) for index, point in enumerate(_shuffled(POINTS, rng))]
     while len(plan) < kills:
         every = [Kill(point, strike) for point in POINTS for strike in _STRIKES]
         plan += _shuffled([*every, *(Kill("", strike) for strike in _STRIKES for _ in range(_RANDOM_SHARE))], rng)

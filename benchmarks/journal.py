@@ -22,7 +22,7 @@ from goalfsm._journal import open_journal
 from goalfsm._sqlite_file import open_file
 
 RECORD = b"x" * 300
-SINGLE = 4_000
+SINGLE = 2_000
 THREADS = 1_000
 EACH = 40
 GROUP = 64

@@ -7,11 +7,11 @@ see what was written: signs with a meaning are written as entities, signs that c
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from goalfsm._ir import Row, Spec
 
-__all__ = ["arrows", "dot_text", "markdown_text", "mermaid_text", "row_words", "visible", "wrapped"]
+__all__ = ["arrows", "dot_text", "markdown_text", "mermaid_text", "row_words", "taken_words", "visible", "wrapped"]
 
 _MERMAID_PLAIN = frozenset(" _,.()/='-")
 # Mermaid writes entities with these signs while it works, and reads them back in the finished picture.
@@ -68,6 +68,11 @@ def row_words(row: Row) -> str:
     effects = f" / {', '.join(row.do)}" if row.do else ""
     ignored = "ignored: " if row.kind == "ignore" else ""
     return f"{ignored}{', '.join(row.events)}{guard}{effects}"
+
+
+def taken_words(row: Row, taken: Collection[Row] | None) -> str:
+    """Say one row as `row_words` does, and whether it was never taken, where that is known."""
+    return row_words(row) if taken is None or row in taken else f"never taken: {row_words(row)}"
 
 
 def wrapped(words: Iterable[str], width: int) -> list[str]:

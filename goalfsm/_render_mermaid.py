@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from goalfsm._diagram_text import arrows, mermaid_text, row_words, wrapped
-from goalfsm._ir import Spec
+from collections.abc import Collection
+
+from goalfsm._diagram_text import arrows, mermaid_text, taken_words, wrapped
+from goalfsm._ir import Row, Spec
 
 __all__ = ["COLOURS", "HIGHLIGHT", "mermaid", "state_ids"]
 
@@ -25,13 +27,14 @@ def state_ids(spec: Spec) -> dict[str, str]:
     }
 
 
-def mermaid(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
+def mermaid(spec: Spec, *, highlight: str = "", ignored: bool = False, taken: Collection[Row] | None = None) -> str:
     """Draw a machine as a Mermaid state diagram.
 
     Args:
         spec: the machine.
         highlight: a state to be painted in a signal colour.
         ignored: draw the ignore rows too.
+        taken: the rows that a run took; the others are marked in words, as Mermaid cannot paint an arrow of a state.
 
     Returns:
         The text of the diagram, ending in a newline.
@@ -42,7 +45,7 @@ def mermaid(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
     if spec.initial in ids:
         lines.append(f"  [*] --> {ids[spec.initial]}")
     for source, target, rows in arrows(spec, ignored=ignored):
-        words = "<br/>".join(mermaid_text(line) for line in wrapped(map(row_words, rows), _WIDTH))
+        words = "<br/>".join(mermaid_text(line) for line in wrapped([taken_words(row, taken) for row in rows], _WIDTH))
         lines.append(f"  {ids[source]} : {words}" if target is None else f"  {ids[source]} --> {ids[target]} : {words}")
     lines += [f"  {ids[state.name]} --> [*]" for state in spec.states.values() if state.kind == "final"]
     lines += _paint(spec, ids, highlight)

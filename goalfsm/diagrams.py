@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
 from goalfsm._errors import GoalfsmError, UnknownName
 from goalfsm._history import journal_moments, observed_moments, read_journal
-from goalfsm._ir import Spec
+from goalfsm._ir import Row, Spec
 from goalfsm._picture import legend, overview
 from goalfsm._render_dot import dot as _dot
 from goalfsm._render_mermaid import mermaid as _mermaid
@@ -38,23 +38,24 @@ ImageKind = Literal["svg", "png"]
 _SECONDS = 60
 
 
-def mermaid(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
+def mermaid(spec: Spec, *, highlight: str = "", ignored: bool = False, taken: Collection[Row] | None = None) -> str:
     """Draw a machine as a Mermaid state diagram; rows that stay stand in the box of their state.
 
     Args:
         spec: the machine.
         highlight: a state to be painted in a signal colour.
         ignored: draw the ignore rows too; tables always list them.
+        taken: the rows that a run took (`goalfsm.testing.coverage`); the others are marked.
 
     Raises:
         UnknownName: there is no such state to highlight.
     """
-    return _mermaid(spec, highlight=_known(spec, highlight), ignored=ignored)
+    return _mermaid(spec, highlight=_known(spec, highlight), ignored=ignored, taken=taken)
 
 
-def dot(spec: Spec, *, highlight: str = "", ignored: bool = False) -> str:
+def dot(spec: Spec, *, highlight: str = "", ignored: bool = False, taken: Collection[Row] | None = None) -> str:
     """Draw a machine in Graphviz's DOT language; arguments and errors as for `mermaid`."""
-    return _dot(spec, highlight=_known(spec, highlight), ignored=ignored)
+    return _dot(spec, highlight=_known(spec, highlight), ignored=ignored, taken=taken)
 
 
 def table(spec: Spec, *, highlight: str = "") -> str:

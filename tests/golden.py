@@ -34,7 +34,7 @@ def first_failure() -> str:
     for name, function, arguments in _cases():
         try:
             function(**arguments)
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever fails, it noticed
             return name
         except BaseException as odd:  # pytest's own failures are no Exceptions
             if type(odd).__module__.startswith("_pytest"):

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import msgspec
+import owner_host
 import pytest
 from click.testing import CliRunner
-from owner_host import __file__ as HOST
 
 import goalfsm
 from goalfsm._fold import decode_record, encode_record, spec_version
@@ -25,6 +25,7 @@ from goalfsm.adapters.simulated import Script, Simulated, gate, say, turn
 from goalfsm.cli import main
 from goalfsm.cli._journal_show import _LOOK_EVERY
 
+HOST = owner_host.__file__
 ROOT = Path(HOST).parents[1]
 HOSTILE = "m\x1b[31m\n9"
 
@@ -40,6 +41,13 @@ def path(tmp_path):
     return tmp_path / "goals.db"
 
 
+def after(provider):
+    """The provider's next process, on the same disk."""
+    later = Simulated()
+    later.server.disk = provider.server.disk
+    return later
+
+
 def delivered(engine, *ids):
     thread = engine.start_thread()
     for message_id in ids:
@@ -52,19 +60,22 @@ def delivered(engine, *ids):
 def finished(path):
     """A journal whose engine has left; two messages are delivered."""
     with goalfsm.open_sync(Simulated(), journal=path) as engine:
-        thread = delivered(engine, "m1", HOSTILE)
-    return thread
+        return delivered(engine, "m1", HOSTILE)
 
 
 def change(path, thread, work, *, which=-1):
     """Change one record of a journal as another version would have written it."""
     with sqlite3.connect(path) as db:
-        rows = db.execute("SELECT id, seq, epoch, record FROM steps WHERE thread_id = ? ORDER BY seq", (thread,)).fetchall()
+        rows = db.execute(
+            "SELECT id, seq, epoch, record FROM steps WHERE thread_id = ? ORDER BY seq", (thread,)
+        ).fetchall()
         number, seq, epoch, data = rows[which]
         record = decode_record(data)
         work(record)
         data = encode_record(record)
-        db.execute("UPDATE steps SET record = ?, crc = ? WHERE id = ?", (data, checksum(thread, seq, epoch, data), number))
+        db.execute(
+            "UPDATE steps SET record = ?, crc = ? WHERE id = ?", (data, checksum(thread, seq, epoch, data), number)
+        )
     db.close()
     return seq
 
@@ -88,7 +99,7 @@ def test_compaction_drops_the_steps_of_a_finished_thread_and_keeps_its_fates(pat
     assert f"{finished}\t1-{len(before.steps)}\t\tcompacted (as of step {len(before.steps)})\t" in shown
     assert "m1: delivered" in shown
     assert "echo of item" in shown
-    assert "m1: delivered" in goalfsm_("journal", path, "--format", "mermaid").stdout
+    assert "m1#58; delivered" in goalfsm_("journal", path, "--format", "mermaid").stdout
     [thread] = json.loads(goalfsm_("journal", path, "--json").stdout)["threads"]
     assert thread["compacted"] == len(before.steps)
     assert [m["state"] for m in thread["messages"]] == ["delivered"] * len(fates)
@@ -99,6 +110,7 @@ def test_a_host_goes_on_with_a_compacted_thread_and_knows_its_ids(path):
     with goalfsm.open_sync(provider, journal=path) as engine:
         thread = delivered(engine, "m1")
     assert goalfsm_("journal", path, "--compact").exit_code == 0
+    provider = after(provider)
     with goalfsm.open_sync(provider, journal=path) as engine:
         again = engine.resume_thread(thread)
         assert again.submit("text of m1", id="m1").state == "delivered"
@@ -122,7 +134,9 @@ def test_a_thread_that_an_engine_holds_is_left_alone(path):
 
 def test_a_thread_whose_process_was_killed_in_mid_flight_is_left_for_its_restart(path):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    with subprocess.Popen([sys.executable, HOST, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as host:
+    with subprocess.Popen(
+        [sys.executable, HOST, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+    ) as host:
         try:
             thread = json.loads(host.stdout.readline())["thread"]
         finally:
@@ -183,6 +197,7 @@ def test_a_goal_with_steers_a_stop_and_a_restart_verifies(path):
         queued.edit("later, and better")
         thread.stop()
         name = thread.id
+    provider = after(provider)
     with goalfsm.open_sync(provider, journal=path) as engine:
         again = engine.resume_thread(name)
         again.follow_ups()[0].withdraw()
@@ -219,7 +234,7 @@ def test_a_compacted_thread_verifies_from_its_snapshot_on(path):
     with goalfsm.open_sync(provider, journal=path) as engine:
         thread = delivered(engine, "m1")
     goalfsm_("journal", path, "--compact")
-    with goalfsm.open_sync(provider, journal=path) as engine:
+    with goalfsm.open_sync(after(provider), journal=path) as engine:
         engine.resume_thread(thread).submit("new", id="m2").settled()
     told = json.loads(goalfsm_("journal", path, "--verify", "--json").stdout)["threads"][0]
     assert told["first"] > 1
@@ -257,7 +272,11 @@ def test_at_a_terminal_the_fates_have_colours_and_nothing_in_the_file_can_steer_
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
     env.pop("NO_COLOR", None)
     with subprocess.Popen(
-        [sys.executable, "-m", "goalfsm", "journal", str(path)], stdout=theirs, stderr=subprocess.PIPE, cwd=ROOT, env=env
+        [sys.executable, "-m", "goalfsm", "journal", str(path)],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=env,
     ) as process:
         os.close(theirs)
         shown = b""
@@ -289,7 +308,12 @@ def test_a_damaged_newer_or_foreign_file_is_one_line_and_exit_2(path, finished, 
         db.execute("PRAGMA user_version = 99")
     db.close()
     foreign.write_bytes(b"no database" * 99)
-    for file, words in ((newer, "of version 99"), (foreign, "not an SQLite database"), (tmp_path, "is a directory"), (tmp_path / "none.db", "there is no journal")):
+    for file, words in (
+        (newer, "of version 99"),
+        (foreign, "not an SQLite database"),
+        (tmp_path, "is a directory"),
+        (tmp_path / "none.db", "there is no journal"),
+    ):
         result = goalfsm_("journal", file, *mode)
         assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
         assert words in result.stderr

@@ -227,9 +227,9 @@ async def test_a_killed_process_leaves_its_threads_free_at_once_on_this_machine(
         assert not process_is_gone(owner)
         process.send_signal(signal.SIGKILL)
         if reaped:
-            process.wait(LIMIT)
+            await anyio.to_thread.run_sync(process.wait, LIMIT)
         else:
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            await anyio.to_thread.run_sync(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert process_is_gone(owner)
         assert holder(journal, thread_id).beat > 0
         async with engine_on(journal, disk, lease=60.0) as heir:
@@ -364,7 +364,9 @@ def test_a_process_id_that_was_given_out_again_is_another_process():
     assert process_is_gone(f"{boot}/{pid}/{int(started) - 1}/{own}")
 
 
-@pytest.mark.parametrize("owner", ["", "x", "/1/2/3", ELSEWHERE, "boot/²/1/x", "boot/-1/1/x", "boot/1", f"boot/{10**30}/1/x"])
+@pytest.mark.parametrize(
+    "owner", ["", "x", "/1/2/3", ELSEWHERE, "boot/²/1/x", "boot/-1/1/x", "boot/1", f"boot/{10**30}/1/x"]
+)
 def test_what_proves_nothing_is_no_proof(owner):
     here = new_owner().partition("/")[0]
     assert not process_is_gone(owner)

@@ -16,10 +16,11 @@ from goalfsm import GoalfsmError, IllegalCommand, Policy
 from goalfsm._errors import JournalError, StaleOwner
 from goalfsm._fold import CoreFolding, decode_record, delta_of
 from goalfsm._guards import FINAL_FOLLOW_UP
-from goalfsm._journal import MemoryJournal
+from goalfsm._journal import MemoryJournal, Stored
 from goalfsm._snapshot import Rebuilding, encode_snapshot
 from goalfsm._sqlite import SqliteJournal
 from goalfsm._values import Timeouts
+from goalfsm._verify import first_difference
 from goalfsm.adapters.simulated import Fault, Script, Simulated, complete_goal, gate, say, turn, wait
 from goalfsm.testing.clock import FakeClock
 
@@ -34,11 +35,13 @@ class Keeping(MemoryJournal):
     def __init__(self):
         super().__init__()
         self.all = {}
+        self.stored = {}
         self.snapshots = 0
 
     async def append(self, thread_id, epoch, seq, record):
         await super().append(thread_id, epoch, seq, record)
         self.all.setdefault(thread_id, []).append(record)
+        self.stored.setdefault(thread_id, []).append(Stored(seq, epoch, record))
 
     async def snapshot(self, thread_id, epoch, seq, data, *, compact=False):
         await super().snapshot(thread_id, epoch, seq, data, compact=True)
@@ -82,7 +85,7 @@ def views(thread):
 
 def script():
     return Script(
-        turns=tuple(turn(say(f"pass {n}"), wait(0.5), say("more")) for n in range(4)) + (turn(complete_goal(), say("done")),)
+        turns=(*(turn(say(f"pass {n}"), wait(0.5), say("more")) for n in range(4)), turn(complete_goal(), say("done")))
     )
 
 
@@ -156,7 +159,22 @@ class Play:
             await self.done(command())
 
 
-ACTS = ("submit", "submit", "goal", "stop", "wait", "wait", "restart", "hold", "release", "withdraw", "edit", "move", "resolve", "again")
+ACTS = (
+    "submit",
+    "submit",
+    "goal",
+    "stop",
+    "wait",
+    "wait",
+    "restart",
+    "hold",
+    "release",
+    "withdraw",
+    "edit",
+    "move",
+    "resolve",
+    "again",
+)
 HISTORIES = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 5), st.integers(0, 7)), min_size=4, max_size=14)
 FAULTS = st.lists(
     st.sampled_from([Fault.request("turn/steer", "mute"), Fault.echo("drop"), Fault.request("turn/start", "mute")]),
@@ -165,7 +183,12 @@ FAULTS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(history=HISTORIES, faults=FAULTS, every=st.integers(1, 7))
 def test_after_any_history_a_restart_from_a_snapshot_knows_what_one_from_all_records_knows(history, faults, every):
     async def play():
@@ -179,6 +202,8 @@ def test_after_any_history_a_restart_from_a_snapshot_knows_what_one_from_all_rec
         await host.journal.start()
         await compare(host)
         await compare_engines(host)
+        # And the rules, asked again, agree with every step (decisions 21).
+        assert [first_difference(None, stored) for stored in host.journal.stored.values()] == [None]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("goalfsm._thread.SNAPSHOT_EVERY", every)
@@ -253,7 +278,7 @@ async def test_after_compaction_each_fate_and_its_evidence_is_still_known_and_an
     await host.end()
     await host.begin()
     assert [view for view in views(host.thread) if view[0] != "last"] == [view for view in before if view[0] != "last"]
-    assert host.journal._records[host.thread.id][0].seq > 1
+    assert (await host.journal.load(host.thread.id)).snapshot_seq > 1
     again = await host.done(host.thread.submit("text 3", id="m3"))
     assert (again.state, again.meta) == ("delivered", {"n": 3})
     assert again.evidence.startswith("echo of item")

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("goalfsm.cli._specs:simulate", "Let events happen to a machine, step by step."),
     "replay": ("goalfsm.cli._replay:replay", "Tell the fate of every message in recorded traffic."),
     "explore": ("goalfsm.cli._explore:explore", "Explore every interleaving within bounds, or your own machine."),
+    "mutate": ("goalfsm.cli._mutate:mutate", "Change the built-in machines in every small way; see what notices."),
     "conform": ("goalfsm.cli._conform:conform", "Judge any server that drives codex app-server."),
     "journal": ("goalfsm.cli._journal:journal", "Show the history of every thread in a journal file."),
     "gen": ("goalfsm.cli._gen:gen", "Write the generated diagrams and tables, or verify them."),

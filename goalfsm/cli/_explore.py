@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import msgspec
 
 from goalfsm._errors import did_you_mean
 from goalfsm.cli import Failure, printable
-from goalfsm.cli._input import load_guards, open_spec
+from goalfsm.cli._input import load_function, load_guards, open_spec
 
 if TYPE_CHECKING:
     from goalfsm.testing.explorer import Configuration, Exploration
@@ -207,8 +206,8 @@ def _own(options: dict[str, Any]) -> None:
         spec = attrs.evolve(spec, guards={})
     found = explore_spec(
         spec,
-        environment=_function(options["environment"], "--environment"),
-        invariant=_function(options["invariant"], "--invariant"),
+        environment=load_function(options["environment"], "--environment"),
+        invariant=load_function(options["invariant"], "--invariant"),
         limit=options["limit"],
         seconds=options["seconds"],
         watch=_watch(spec.machine),
@@ -223,21 +222,6 @@ def _own(options: dict[str, Any]) -> None:
     elif found.path:
         click.echo(found.trace(), nl=False)
     sys.exit(_EXIT[found.verdict])
-
-
-def _function(word: str | None, hint: str) -> Any:
-    if word is None:
-        return None
-    module, _, name = word.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a person's own module lies where they stand, as with `python -m`
-    try:
-        found = getattr(import_module(module), name)
-    except Exception as error:  # a person's module may raise anything while it is imported
-        raise click.BadParameter(f"{word!r} cannot be imported: {error}", param_hint=hint) from error
-    if not callable(found):
-        raise click.BadParameter(f"{word!r} cannot be called", param_hint=hint)
-    return found
 
 
 def _list() -> None:

@@ -20,7 +20,7 @@ from goalfsm._ir import ZERO, Guard, Spec
 from goalfsm._spec import load_spec
 from goalfsm.cli import Failure
 
-__all__ = ["Happening", "find_spec", "happenings", "load_guards", "open_spec"]
+__all__ = ["Happening", "find_spec", "happenings", "load_function", "load_guards", "open_spec"]
 
 _PYTHON = {"str": str, "int": int, "bool": bool}
 
@@ -63,6 +63,27 @@ def load_guards(word: str | None) -> dict[str, Guard] | None:
     if attribute and not isinstance(found, Mapping):
         raise click.BadParameter(f"{word!r} is no mapping of names to guards", param_hint="--guards")
     return guard_table(found)
+
+
+def load_function(word: str | None, hint: str) -> Any:
+    """Import a function: `package.module:function`; None stays None.
+
+    Raises:
+        click.BadParameter: the module cannot be imported, or holds no such function.
+    """
+    if word is None:
+        return None
+    module_name, _, name = word.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as for guards
+    try:
+        found = getattr(import_module(module_name), name)
+    except Exception as error:  # a person's module may raise anything while it is imported
+        message = f"{word!r} cannot be imported: {type(error).__name__}: {error}"
+        raise click.BadParameter(message, param_hint=hint) from error
+    if not callable(found):
+        raise click.BadParameter(f"{word!r} cannot be called", param_hint=hint)
+    return found
 
 
 def open_spec(word: str, guards: Mapping[str, Guard] | None) -> Spec:

@@ -37,7 +37,7 @@ Examples:
 @click.option("--verify", is_flag=True, help="Replay the events through the rules; exit 1 at a difference.")
 @click.option("--compact", is_flag=True, help="Drop the steps of threads at rest that nobody holds; fates are kept.")
 def journal(
-    file: str, thread: str | None, kind: str, as_json: bool, text: bool, fail_if_stale: bool, **modes: bool
+    file: str, *, thread: str | None, kind: str, as_json: bool, text: bool, fail_if_stale: bool, **modes: bool
 ) -> None:
     """Show what happened to every thread of a journal, step by step; the file is only read.
 

@@ -25,17 +25,18 @@ _SHOWN = 400
 
 def show_stale(reader: JournalReader, thread: str | None, *, as_json: bool, fail: bool) -> None:
     """List the threads whose newest step carries another spec version than this build (requirements 4.8)."""
-    stale = []
+    stale: list[tuple[str, str, int]] = []
     names = chosen(reader, thread)
     for name in names:
         history = read_thread(reader, name)
         if history.spec not in ("", spec_version()):
             still_open = sum(message.row.state not in FINAL_FOLLOW_UP for message in history.messages)
-            stale.append({"id": name, "spec": history.spec, "open": still_open})
+            stale.append((name, history.spec, still_open))
     if as_json:
-        click.echo(msgspec.json.encode({"spec": spec_version(), "stale": stale}).decode())
+        shown = [dict(zip(("id", "spec", "open"), one, strict=True)) for one in stale]
+        click.echo(msgspec.json.encode({"spec": spec_version(), "stale": shown}).decode())
     else:
-        _print(("thread", "specs", "open messages"), [(s["id"], s["spec"], str(s["open"])) for s in stale])
+        _print(("thread", "specs", "open messages"), [(name, spec, str(number)) for name, spec, number in stale])
         words = f"{count(len(stale), 'thread')} of {len(names)} judged by other specs than {spec_version()}"
         click.echo(f"{words}; fates that are settled stay as they are", err=True)
     if stale and fail:

@@ -26,7 +26,7 @@ from goalfsm.testing._grid import grid
 from goalfsm.testing.explorer import Configuration, explore
 from goalfsm.testing.specs import running_specs, with_row, without_row
 
-__all__ = ["EXPLORED", "Judged", "Mutant", "equivalents", "judge", "mutants"]
+__all__ = ["EXPLORED", "Judged", "Mutant", "equivalents", "judge", "mutants", "sampled"]
 
 Killer = Literal["static", "sequences", "explore", "grid", ""]
 Sequences = Callable[[], str]
@@ -114,7 +114,9 @@ def _changes(spec: Spec, row: Row) -> Iterator[tuple[str, Spec]]:
         yield "guard negated", negated.bind({name: lambda *asked, guard=guard: not guard(*asked)})
     states = list(spec.states)
     if row.kind == "ignore":
-        other = next(state for state in states if state not in row.sources) if len(row.sources) < len(states) else states[0]
+        other = (
+            next(state for state in states if state not in row.sources) if len(row.sources) < len(states) else states[0]
+        )
         yield f"moves to {other}", with_row(spec, row, attrs.evolve(row, kind="row", to=other))
         return
     if row.to is not None:
@@ -125,34 +127,42 @@ def _changes(spec: Spec, row: Row) -> Iterator[tuple[str, Spec]]:
         yield f"{effect} dropped", with_row(spec, row, attrs.evolve(row, do=left))
 
 
-def judge(mutant: Mutant, *, sequences: Sequences | None = None, explored: Sequence[Configuration] = EXPLORED) -> Judged:
-    """See who notices a mutant: the static check, directed sequences, small explorations, the pinned grid, in this order.
+def judge(
+    mutant: Mutant, *, sequences: Sequences | None = None, explored: Sequence[Configuration] = EXPLORED
+) -> Judged:
+    """See who notices a mutant: the static check, sequences, small explorations or the pinned grid, in this order.
 
     Args:
         mutant: the change.
         sequences: runs tests on the machines of the moment, and names the first that fails.
         explored: the bounded worlds.
     """
-    reason = equivalents().get(mutant.name, "")
-    if found := _static(mutant.spec):
-        return Judged(mutant, "static", found, reason)
+    killer, how = _noticed(mutant.spec, sequences, explored)
+    return Judged(mutant, killer, how, equivalents().get(mutant.name, ""))
+
+
+def _noticed(spec: Spec, sequences: Sequences | None, explored: Sequence[Configuration]) -> tuple[Killer, str]:
+    if found := _static(spec):
+        return "static", found
     killer: Killer = "sequences"
     try:
-        with running_specs(mutant.spec), _hurry():
+        with running_specs(spec), _hurry():
             if sequences is not None and (name := sequences()):
-                return Judged(mutant, "sequences", name, reason)
+                return killer, name
             killer = "explore"
-            for bounds in explored:
-                found_out = explore(bounds, limit=WORLDS)
-                if found_out.verdict == "violated":
-                    return Judged(mutant, "explore", found_out.problem, reason)
+            if problem := _violation(explored):
+                return killer, problem
     except _TooLongError:
-        return Judged(mutant, killer, f"not at rest after {SECONDS} s", reason)
-    except Exception as error:  # a changed machine may break anything that relied on it, and that is to notice it
-        return Judged(mutant, killer, f"{type(error).__name__}: {error}", reason)
-    if grid(mutant.spec) != grid(builtin_spec(mutant.spec.machine)):
-        return Judged(mutant, "grid", "its table differs", reason)
-    return Judged(mutant, "", "", reason)
+        return killer, f"not at rest after {SECONDS} s"
+    except Exception as error:  # noqa: BLE001  a changed machine may break anything, and that is to notice it
+        return killer, f"{type(error).__name__}: {error}"
+    differs = grid(spec) != grid(builtin_spec(spec.machine))
+    return ("grid", "its table differs") if differs else ("", "")
+
+
+def _violation(explored: Sequence[Configuration]) -> str:
+    found = (explore(bounds, limit=WORLDS) for bounds in explored)
+    return next((one.problem for one in found if one.verdict == "violated"), "")
 
 
 def sampled(found: list[Mutant], count: int, seed: int) -> list[Mutant]:

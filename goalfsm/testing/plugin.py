@@ -26,13 +26,14 @@ __all__ = [
     "goalfsm_save",
     "goalfsm_simulated",
     "pytest_addoption",
+    "pytest_configure",
     "pytest_generate_tests",
     "pytest_runtest_makereport",
 ]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--goalfsm-save`."""
+    """Add `--goalfsm-save` and `--goalfsm-coverage`."""
     group = parser.getgroup("goalfsm")
     group.addoption(
         "--goalfsm-save",
@@ -40,6 +41,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="Save shrunk counterexamples as regression files (JSONL) in this directory.",
     )
+    group.addoption(
+        "--goalfsm-coverage",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        default=None,
+        help="Say which rows of the machines no test took; with DIR, draw them there (DOT and Mermaid).",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to count rows, if that is asked for."""
+    if config.getoption("goalfsm_coverage") is None:
+        return
+    from goalfsm.testing._counting import Counting  # noqa: PLC0415  see the module's docstring
+
+    config.pluginmanager.register(Counting(config), "goalfsm-coverage")
 
 
 @pytest.fixture
