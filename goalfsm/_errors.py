@@ -23,10 +23,18 @@ __all__ = [
 ]
 
 
+_NAMES_LISTED = 12
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Give `"; did you mean 'x'?"` for the closest known name, or an empty string."""
     close = get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _there_are(known: list[str]) -> str:
+    # A list that nobody would read through helps nobody.
+    return f"; there are: {', '.join(known)}" if 0 < len(known) <= _NAMES_LISTED else ""
 
 
 class GoalfsmError(Exception):
@@ -46,13 +54,13 @@ class SpecError(GoalfsmError):
 
 
 class UnknownName(GoalfsmError, LookupError):
-    """A machine, state, event, guard or message id that nobody declared; the message says what is close."""
+    """A machine, state, event, guard or message id that nobody declared; the message says what is close, or what is."""
 
     def __init__(self, kind: str, name: str, where: str, known: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
         known = list(known)
-        super().__init__(f"{where}: unknown {kind} {name!r}{did_you_mean(name, known)}")
+        super().__init__(f"{where}: unknown {kind} {name!r}{did_you_mean(name, known) or _there_are(known)}")
 
 
 class IllegalCommand(GoalfsmError):

@@ -27,7 +27,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @cache
-def tests_of(module):
+def functions_of(module):
     path = ROOT / "tests" / f"{module}.py"
     assert path.is_file(), f"there is no tests/{module}.py"
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -44,7 +44,7 @@ def run(*command, cwd, **env):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_test_that_a_page_names_exists(page):
     for module, name in _NAMED.findall(page.read_text(encoding="utf-8")):
-        assert name in tests_of(module), f"{page.name} names {module}::{name}"
+        assert name in functions_of(module), f"{page.name} names {module}::{name}"
 
 
 def test_every_promise_names_a_test_that_shows_it():

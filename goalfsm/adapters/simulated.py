@@ -100,7 +100,8 @@ class Simulated:
     Args:
         script: what the server and its model do.
         faults: what goes wrong.
-        clock: where the server's time and the engine's comes from; the machine's if None.
+        clock: where the server's time and the engine's comes from; the machine's if None, and then every run has ids
+            of its own.
         speed: how many seconds of the script pass in one second of the clock.
         home: a directory for the threads' own records; without one they have none.
 
@@ -129,6 +130,10 @@ class Simulated:
         self._waiters: list[_Waiter] = []
         self.server = ScriptedServer(script, faults, epoch=self.clock.wall(), home=str(home or ""))
         self.server.exited = 0
+        if clock is None:
+            # Ids of their own for every run, as a real provider's are: a journal outlives this server's disk, and a
+            # message id that an earlier run's thread has used would be taken for that message submitted again.
+            self.server.disk.counts["id"] = int(self.clock.wall() * 1000)
 
     async def connect(self, sink: Sink, policy: Policy) -> Connection:
         """Start a process on the server's disk and complete the handshake.

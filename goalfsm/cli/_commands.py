@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from goalfsm._errors import GoalfsmError
+from goalfsm._errors import GoalfsmError, did_you_mean
 from goalfsm._handles import FollowUpHandle, Thread
 from goalfsm._values import When
 from goalfsm.cli._tell import Teller
@@ -12,6 +12,7 @@ from goalfsm.cli._watch import Watch
 
 __all__ = ["Commands"]
 
+_WORDS = ("/queue", "/steer", "/withdraw", "/release", "/list", "/stop", "/help")
 _NEEDS = {"/queue": "a text", "/steer": "a text", "/withdraw": "an id", "/release": "an id"}
 _HELP = (
     "a line is a follow-up: into the running turn, or the next one",
@@ -99,6 +100,7 @@ class Commands:
     def _help(self, word: str) -> None:
         if word != "/help":
             missing = _NEEDS.get(word)
-            self._tell.note("sorry", f"{word} needs {missing}" if missing else f"{word} is no command", "red")
+            unknown = f"{word} is no command{did_you_mean(word, _WORDS)}"
+            self._tell.note("sorry", f"{word} needs {missing}" if missing else unknown, "red")
         for text in _HELP:
             self._tell.note("", text)

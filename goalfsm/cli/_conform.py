@@ -26,8 +26,8 @@ _COLOURS = {"kept": "green", "broken": "red", "undetermined": "yellow"}
 
 @click.command(
     context_settings={"ignore_unknown_options": True},
-    epilog="Examples:  goalfsm conform -- python examples/naive_server.py  |  "
-    "goalfsm conform --driver driver.toml --random 20 --seed 7 -- ./server --codex {app_server} --port {port}",
+    epilog="\b\nExamples:\n  goalfsm conform -- python examples/naive_server.py\n"
+    "  goalfsm conform --driver driver.toml --random 20 --seed 7 -- ./server --codex {app_server} --port {port}",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option(

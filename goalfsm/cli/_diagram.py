@@ -27,7 +27,9 @@ Examples:
   goalfsm diagram follow_up --format svg --highlight uncertain -o follow_up.svg"""
 )
 @click.argument("machine")
-@click.option("--format", "kind", type=click.Choice(_FORMATS), default="mermaid", show_default=True)
+@click.option(
+    "--format", "kind", type=click.Choice(_FORMATS), default="mermaid", show_default=True, help="What is written."
+)
 @click.option("--highlight", metavar="STATE", default="", help="Paint this state in a signal colour.")
 @click.option("--ignored", is_flag=True, help="Draw ignore rows too; tables always list them.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="File to write; by default stdout.")

@@ -28,7 +28,14 @@ Examples:
 )
 @click.argument("file", type=click.Path())
 @click.option("--thread", metavar="ID", help="Only this thread.")
-@click.option("--format", "kind", type=click.Choice(["table", "mermaid"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "mermaid"]),
+    default="table",
+    show_default=True,
+    help="The steps, or a sequence diagram.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --follow one line a step.")
 @click.option("--text", is_flag=True, help="Show what messages say, too.")
 @click.option("--follow", is_flag=True, help="Go on with what is written from now on, until Ctrl-C.")

@@ -29,17 +29,29 @@ _KINDS = {
 _WARNINGS_SHOWN = 20
 
 
-@click.command(
-    epilog="Examples:  goalfsm replay traffic.jsonl  |  goalfsm replay traffic.jsonl --json | jq .threads  |  "
-    "zcat traffic.jsonl.gz | goalfsm replay -",
-)
+_EPILOG = """\b
+Examples:
+  goalfsm replay traffic.jsonl
+  goalfsm replay traffic.jsonl --json | jq .threads
+  goalfsm replay traffic.jsonl --format mermaid > story.mmd
+  zcat traffic.jsonl.gz | goalfsm replay -"""
+
+
+@click.command(epilog=_EPILOG)
 @click.argument("traffic", type=click.File("rb"), metavar="TRAFFIC.jsonl")
 @click.option(
     "--provider", type=click.Choice(["codex"]), default="codex", show_default=True, help="Whose protocol it is."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--format", "kind", type=click.Choice(["table", "mermaid"]), default="table", show_default=True)
-@click.option("--text", is_flag=True, help="Show in the diagram what messages say.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "mermaid"]),
+    default="table",
+    show_default=True,
+    help="The fates, or a sequence diagram.",
+)
+@click.option("--text", is_flag=True, help="With --format mermaid: show what messages say.")
 def replay(traffic: BinaryIO, provider: str, as_json: bool, kind: str, text: bool) -> None:
     """Tell the fate of every message in recorded traffic, as a passive observer; nothing is sent or changed.
 

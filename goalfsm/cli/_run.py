@@ -67,7 +67,12 @@ def _objective(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
     "--provider", type=click.Choice(["codex", "simulated"]), default="codex", show_default=True, help="Who does it."
 )
 @click.option("--journal", metavar="FILE", default="", help="SQLite file that keeps the history; made if missing.")
-@click.option("--codex-home", metavar="DIR", help="The codex server's home; default: its own.")
+@click.option(
+    "--codex-home",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="The codex server's home; default: its own.",
+)
 @click.option("--binary", metavar="PATH", help="The codex program; default: the installed one.")
 @click.option("--cwd", metavar="DIR", type=click.Path(exists=True, file_okay=False), help="Directory it works in.")
 @click.option(

@@ -94,7 +94,7 @@ def check(specs: tuple[str, ...], guards: str | None, as_json: bool) -> None:
 
 @click.command("next", epilog=_NEXT)
 @click.argument("machine")
-@click.argument("state")
+@click.argument("state", required=False, default="", metavar="STATE")
 @guards_option
 @json_option
 def next_(machine: str, state: str, guards: str | None, as_json: bool) -> None:
@@ -104,6 +104,8 @@ def next_(machine: str, state: str, guards: str | None, as_json: bool) -> None:
     The last line of an event without a guard says what is left when none holds.
     """
     spec = open_spec(machine, load_guards(guards))
+    if not state:
+        raise click.UsageError(f"name a STATE of {spec.machine}: {', '.join(spec.states)}")
     _known_state(spec, state, "STATE")
     lines = table(spec, state)
     if as_json:

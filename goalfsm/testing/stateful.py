@@ -9,6 +9,8 @@ Bounded search (`goalfsm explore`) is complete in small worlds; this one goes wh
 messages, many turns, every fault at once, and every command out of season.
 """
 
+# ruff: noqa: S101  these are assertions of a test that its users run
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -23,13 +25,15 @@ from goalfsm.testing._faults import faults
 from goalfsm.testing._laws import broken, unsettled
 from goalfsm.testing._making import Move, make
 from goalfsm.testing._moves import commands, free, last_resort
-from goalfsm.testing._world import Happened, World, begin
+from goalfsm.testing._world import Happened, begin
 
 __all__ = ["ThreadLives"]
 
 PROVIDER = frozenset({"process", "begin", "calm", "show", "end", "mark", "perish"})
 RARE = frozenset({"crash", "owner", "death", "foreign_word", "foreign_clear", "early_silence", "fail"})
 ROWS_AT_MOST = 5
+STOPS_AT_MOST = 4
+CROWD = 3
 
 
 class ThreadLives(RuleBasedStateMachine):
@@ -43,7 +47,7 @@ class ThreadLives(RuleBasedStateMachine):
     def a_thread(self, start: Any, echo: bool, on_goal_complete: Any) -> None:
         """Begin a thread of any kind."""
         self.world = begin(start=start, turns=6, echo=echo, on_goal_complete=on_goal_complete)
-        self.way = []
+        self.way: list[Move] = []
         self.well = True
 
     def make(self, move: Move) -> Happened | None:
@@ -118,9 +122,10 @@ class ThreadLives(RuleBasedStateMachine):
         before = self.world
         happened = self.make(("ask", data.draw(st.sampled_from(asked))))
         assert self.world.core is before.core
+        assert happened is not None
         assert happened.step.effects == ()
 
-    @precondition(lambda self: self.world.core.stops < 4)
+    @precondition(lambda self: self.world.core.stops < STOPS_AT_MOST)
     @rule()
     def a_person_stops(self) -> None:
         """E15, E31, E33: nothing unwritten goes out, the pause comes first, the queue is held."""
@@ -130,13 +135,15 @@ class ThreadLives(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_message_grows_old(self, data: Any) -> None:
         """P16: only a resting message expires."""
-        self.pick(data, (("tell", ev.Expire(row.id)) for row in self.world.core.rows if len(self.world.core.rows) > 2))
+        self.pick(
+            data, (("tell", ev.Expire(row.id)) for row in self.world.core.rows if len(self.world.core.rows) >= CROWD)
+        )
 
     # -- bad luck ------------------------------------------------------------------------------------------------------
 
     @rule(data=st.data())
     def something_goes_wrong(self, data: Any) -> None:
-        """E3, E4, E12, E21: answers lost, late or refused; echoes dropped, late, repeated; others set, pause, interrupt."""
+        """E3, E4, E12, E21: answers lost, late or refused; echoes dropped, late, repeated; others meddle."""
         self.pick(data, (move for move in faults(self.world) if move[0] not in RARE))
 
     @precondition(lambda self: len(self.way) % 5 == 0)

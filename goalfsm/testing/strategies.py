@@ -66,7 +66,7 @@ def histories(draw: st.DrawFn, *, steps: int = 30, mishaps: bool = True, message
         messages: how many are submitted at the start.
     """
     rows = {f"m{n}": draw(st.sampled_from(("auto", "steer", "queue"))) for n in range(messages)}
-    world = begin(rows, start=draw(st.sampled_from(_STARTS)), turns=4, echo=draw(st.booleans()))  # type: ignore[arg-type]
+    world = begin(rows, start=draw(st.sampled_from(_STARTS)), turns=4, echo=draw(st.booleans()))
     told: list[Happened] = []
     for _ in range(draw(st.integers(1, steps))):
         kind = draw(st.sampled_from(("free", "free", "free", "person", "mishap")))
