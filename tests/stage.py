@@ -23,7 +23,11 @@ GOAL = ["thread/start", "thread/goal/clear", "thread/goal/set"]  # what starting
 
 def soon(**times):
     """A policy whose deadlines a test can wait for: the times given, and a short proof of quiet."""
-    options = {name: times.pop(name) for name in list(times) if name in ("on_exit", "on_restart", "approvals", "on_goal_complete", "resume_goals")}
+    options = {
+        name: times.pop(name)
+        for name in list(times)
+        if name in ("on_exit", "on_restart", "approvals", "on_goal_complete", "resume_goals")
+    }
     return Policy(timeouts=Timeouts(**{"quiet": 0.1, **times}), **options)
 
 
@@ -53,9 +57,12 @@ async def state(message, *words):
 
 async def turn_runs(thread, number):
     """Wait until the n-th physical turn of the running operation runs (from 1); give its id."""
+
     def seen():
         run = thread._runtime.run
-        return run is not None and len(run.turns) >= number and thread._runtime.core.turn.turn_id == run.turns[number - 1]
+        return (
+            run is not None and len(run.turns) >= number and thread._runtime.core.turn.turn_id == run.turns[number - 1]
+        )
 
     await until(thread, seen)
     return thread._runtime.run.turns[number - 1]

@@ -440,9 +440,7 @@ async def test_t11_cancel_during_accepted_handoff_settles_by_evidence_without_re
 ):
     # The read-back is held until the cancel was made: the message is in doubt while its run goes from turn to turn.
     held = Fault.request("thread/turns/list", "hold", 2, gate="read")
-    double = make_double(
-        turn(gate("one")), turn(start_gate="never"), faults=(held, *faults_of(shown, readable))
-    )
+    double = make_double(turn(gate("one")), turn(start_gate="never"), faults=(held, *faults_of(shown, readable)))
     async with on(double, soon() if readable else soon(read_back=0.3)) as engine:
         thread = await engine.start_thread()
         goal = await thread.start_goal("x", meta=AUTHORITY)

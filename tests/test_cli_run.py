@@ -116,6 +116,8 @@ def test_commands_queue_withdraw_and_list_do_what_they_say(double):
         program.wait_for("there is no message 'm7'; there are: m1, m2, m3")
         program.type("/dance")
         program.wait_for("/dance is no command")
+        program.type("/lst")
+        program.wait_for("/lst is no command; did you mean '/list'?")
         server.release("go")
         assert program.end() == 0, program.stderr
     assert server.shown("a turn of its own") == 1

@@ -72,7 +72,11 @@ async def test_an_id_taken_by_another_content_is_refused_and_nothing_changes(mak
         core = thread._runtime.core
         with pytest.raises(IllegalCommand, match="'m1' is taken by another text") as refused:
             await thread.submit(**other, id="m1")
-        assert (refused.value.machine, refused.value.state, refused.value.command) == ("follow_up", "delivered", "submit")
+        assert (refused.value.machine, refused.value.state, refused.value.command) == (
+            "follow_up",
+            "delivered",
+            "submit",
+        )
         assert thread._runtime.core is core
         assert double.writes("m1") == 1
 
@@ -214,7 +218,10 @@ async def test_a_pipe_that_takes_nothing_gives_the_message_back_unwritten(make_d
         with Frozen(double):
             await fill_pipe(other)
             outcome = await (await thread.submit("stuck", id="m1")).settled()
-            assert (outcome.state, outcome.evidence) == ("requeued", "zero_bytes: the last check before the write failed")
+            assert (outcome.state, outcome.evidence) == (
+                "requeued",
+                "zero_bytes: the last check before the write failed",
+            )
         await double.received("turn/start", client_id="filler")
         await quiet(thread)
         assert double.writes("m1") == 0
@@ -239,7 +246,9 @@ async def test_an_ok_is_never_shown_as_delivered(make_double):
 
 
 async def test_a_lost_answer_is_never_shown_as_not_delivered(make_double):
-    double = make_double(turn(gate("go"), complete_goal()), faults=(Fault.request("turn/steer", "mute"), Fault.echo("drop")))
+    double = make_double(
+        turn(gate("go"), complete_goal()), faults=(Fault.request("turn/steer", "mute"), Fault.echo("drop"))
+    )
     async with running(double, policy=soon(answer=0.1)) as (thread, goal):
         async with taped(goal) as tape:
             message = await thread.submit("perhaps", id="m1")
@@ -599,7 +608,9 @@ async def test_a_message_that_waits_when_the_goal_completes_comes_back_if_the_po
         ("", "the goal was cleared"),
     ],
 )
-async def test_a_message_that_waits_when_the_goal_ends_otherwise_comes_back_with_the_reason(make_double, status, reason):
+async def test_a_message_that_waits_when_the_goal_ends_otherwise_comes_back_with_the_reason(
+    make_double, status, reason
+):
     async with in_gap(double := make_double(*gap_script())) as (thread, _goal):
         message = await thread.submit("after it", id="m1")
         await state(message, "accepted")
@@ -618,7 +629,10 @@ async def test_an_unknown_goal_status_lets_messages_wait_with_that_reason(make_d
         message = await thread.submit("whenever", id="m1")
         view = await thread.goal()
         assert (view.status, view.raw_status) == (GoalStatus.UNKNOWN, "dreaming")
-        assert (message.state in ("queued", "accepted"), message.reason) == (True, "waits: the goal's status is not known")
+        assert (message.state in ("queued", "accepted"), message.reason) == (
+            True,
+            "waits: the goal's status is not known",
+        )
         await quiet(thread)
         assert order(double) == []
         await thread.set_goal(status="active")

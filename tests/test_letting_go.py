@@ -21,8 +21,9 @@ def test_a_message_only_to_steer_that_came_back_becomes_a_turn_of_its_own_once_l
                 await message.send_now()
             else:
                 assert (await thread.submit("steer me", id="m")).id == "m"
-            while message.state == "requeued" or message.state not in ("delivered", "uncertain", "requeued"):
-                await anyio.sleep(0)
+            async for notice in thread.notices():
+                if notice.params["state"] in ("delivered", "uncertain"):
+                    break
             return first, message.outcome, simulated.server.writes("m")
 
     with_limit = anyio.run(_within, main)

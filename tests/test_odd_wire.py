@@ -147,7 +147,9 @@ async def test_an_answer_that_comes_twice_is_counted_once(make_double):
 
 
 async def test_a_torn_answer_to_a_steer_is_no_refusal(make_double):
-    double = make_double(turn(gate("go"), complete_goal()), faults=(Fault.request("turn/steer", "garble"), Fault.echo("drop")))
+    double = make_double(
+        turn(gate("go"), complete_goal()), faults=(Fault.request("turn/steer", "garble"), Fault.echo("drop"))
+    )
     async with on(double, soon(answer=0.1)) as engine:
         thread = await engine.start_thread()
         goal = await thread.start_goal("x")
@@ -226,7 +228,11 @@ async def test_a_host_may_answer_approvals_itself_and_take_its_time(make_double)
 
 @pytest.mark.parametrize(
     ("answer", "sent"),
-    [("approve", {"decision": "accept"}), ("decline", {"decision": "decline"}), ({"decision": "cancel"}, {"decision": "cancel"})],
+    [
+        ("approve", {"decision": "accept"}),
+        ("decline", {"decision": "decline"}),
+        ({"decision": "cancel"}, {"decision": "cancel"}),
+    ],
 )
 async def test_a_host_callback_may_be_plain_and_answer_in_a_word(make_double, answer, sent):
     odd, answers = await decided(make_double(last(approval())), lambda _request: answer)

@@ -30,7 +30,6 @@ from goalfsm.testing.clock import FakeClock
 pytestmark = pytest.mark.anyio
 
 
-
 class Later(Codex):
     """The provider, with a clock of the test's own for the engine."""
 

@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+import goalfsm
 from goalfsm._adapter import Look, Notification, Outgoing
 from goalfsm._errors import ProviderRefused, TransportClosed
 from goalfsm._values import ApprovalRequest, GoalView, Policy
@@ -321,3 +322,13 @@ async def test_two_runs_of_the_same_script_are_the_same() -> None:
         return [repr(each) for each in heard.all]
 
     assert await run() == await run()
+
+
+async def test_a_message_of_a_second_run_on_one_journal_is_not_taken_for_that_of_the_first(tmp_path: Path) -> None:
+    echoes = []
+    for _ in range(2):
+        async with goalfsm.open(Simulated(), journal=tmp_path / "goals.db") as engine:
+            thread = await engine.start_thread()
+            message = await thread.submit("also update the changelog", id="msg-7")
+            echoes.append((await message.settled()).evidence)
+    assert len(set(echoes)) == 2

@@ -82,7 +82,9 @@ def test_a_bad_spec_is_reported_with_code_file_line_and_names(code):
 
 
 def test_every_code_that_the_checks_can_give_has_a_bad_file():
-    sources = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (_check, _draft, _pictured, _read))
+    sources = "".join(
+        Path(module.__file__).read_text(encoding="utf-8") for module in (_check, _draft, _pictured, _read)
+    )
     assert set(re.findall(r"GF1\d\d", sources)) == {path.stem for path in BAD.glob("*.toml")}
 
 

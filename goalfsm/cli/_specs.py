@@ -105,7 +105,7 @@ def next_(machine: str, state: str, guards: str | None, as_json: bool) -> None:
     """
     spec = open_spec(machine, load_guards(guards))
     if not state:
-        raise click.UsageError(f"name a STATE of {spec.machine}: {', '.join(spec.states)}")
+        raise click.UsageError(f"Missing argument 'STATE'; {spec.machine} has: {', '.join(spec.states)}")
     _known_state(spec, state, "STATE")
     lines = table(spec, state)
     if as_json:
