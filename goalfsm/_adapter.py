@@ -160,6 +160,7 @@ class Sink(Protocol):
 
     def approve(self, request: ApprovalRequest) -> Awaitable[Mapping[str, Any]]:
         """Ask the host's policy; gives the whole answer for the provider."""
+        ...
 
 
 CallKind = Literal["clear_goal", "set_goal", "pause_goal", "interrupt_turn"]

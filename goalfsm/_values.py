@@ -95,6 +95,11 @@ class ApprovalRequest:
     thread_id: str = ""
 
 
+def _check_approvals(_policy: object, _attribute: object, value: object) -> None:
+    if value not in ("decline", "approve") and not callable(value):
+        raise ValueError(f"approvals must be 'decline', 'approve' or a callable, not {value!r}")
+
+
 @attrs.frozen
 class Policy:
     """What the host decides once for an engine.
@@ -121,14 +126,9 @@ class Policy:
     on_exit: Literal["pause", "leave"] = attrs.field(
         default="pause", validator=attrs.validators.in_(("pause", "leave"))
     )
-    approvals: Approvals = attrs.field(default="decline")
+    approvals: Approvals = attrs.field(default="decline", validator=_check_approvals)
     timeouts: Timeouts = attrs.field(factory=Timeouts, validator=attrs.validators.instance_of(Timeouts))
     log_text: bool = False
-
-    @approvals.validator
-    def _check_approvals(self, _attribute: object, value: object) -> None:
-        if value not in ("decline", "approve") and not callable(value):
-            raise ValueError(f"approvals must be 'decline', 'approve' or a callable, not {value!r}")
 
 
 @attrs.frozen
