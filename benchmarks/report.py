@@ -176,7 +176,9 @@ def page(template: Path, sections: Mapping[str, Section]) -> str:
     text = template.read_text(encoding="utf-8")
     filled = {name: "\n\n".join(markdown(table) for table in tables(section)) for name, section in sections.items()}
     filled["budgets"] = markdown(budget_table(budgets(sections.values())))
-    filled["environment"] = ", ".join(f"{name} {value}" for name, value in environment().items())
+    filled["environment"] = ", ".join(
+        value if name in ("python", "system") else f"{name} {value}" for name, value in environment().items()
+    )
     for name, value in filled.items():
         text = text.replace(f"{{{{ {name} }}}}", value)
     return text

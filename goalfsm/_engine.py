@@ -45,6 +45,7 @@ class Engine:
         self.connection: Connection | None = None
         self.log = get_logger()
         self.closed = False
+        self._entered = False
         self._runtimes: dict[str, ThreadRuntime] = {}
         self._taking_over: set[str] = set()
         self._odd: list[Anomaly] = []
@@ -58,10 +59,18 @@ class Engine:
         """Open the journal, then start or reach the provider.
 
         Raises:
+            GoalfsmError: it was entered before.
             JournalError: the journal cannot be used; nothing was started.
             TransportClosed: the provider could not be reached; the message says what to do.
         """
-        await self.journal.start()
+        if self._entered:
+            raise GoalfsmError("an engine is entered once; goalfsm.open() makes another")
+        self._entered = True
+        try:
+            await self.journal.start()
+        except BaseException:
+            self._entered = False
+            raise
         try:
             self._tasks = anyio.create_task_group()
             await self._tasks.__aenter__()
@@ -77,6 +86,8 @@ class Engine:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._leave_journal()
+            # Nothing was started: a host may try the same engine again.
+            self._tasks, self._entered = None, False
             raise
         return self
 
@@ -92,7 +103,9 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         """Pause what runs (if the policy says so), end the provider's process, close the journal; within 5 s."""
-        assert self._tasks is not None  # noqa: S101  entered before
+        if self.closed or self._tasks is None:
+            # Left already, or never entered: nothing is open.
+            return None
         with anyio.CancelScope(shield=True):
             await self._pause_all()
             self.closed = True
@@ -153,7 +166,15 @@ class Engine:
                     tasks.start_soon(pause, runtime)
 
     async def ensure_connection(self) -> Connection:
-        """Give the live connection, reaching the provider anew if it was lost."""
+        """Give the live connection, reaching the provider anew if it was lost.
+
+        Raises:
+            TransportClosed: the engine is not open, so that nobody would end what is started; or nobody answers.
+        """
+        if self.closed:
+            raise TransportClosed("the engine is closed")
+        if self._tasks is None:
+            raise TransportClosed("the engine is not open yet; use it as an async context manager")
         async with self._connecting:
             if self.connection is None:
                 self.connection = await self.adapter.connect(self, self.policy)
@@ -195,7 +216,11 @@ class Engine:
         if runtime is not None:
             runtime.close()
         self._taking_over.add(thread_id)
-        return Thread(await resume(self, thread_id))
+        try:
+            return Thread(await resume(self, thread_id))
+        finally:
+            # One that failed is no leave for a later resume_thread to take the thread from an owner that lives.
+            self._taking_over.discard(thread_id)
 
     async def recover(self) -> list[Found]:
         """Replay the journal: what was found, per message that is not settled (surface 27).
@@ -258,6 +283,8 @@ class Engine:
         """
         if self.closed:
             raise TransportClosed("the engine is closed")
+        if self._tasks is None:
+            raise TransportClosed("the engine is not open yet; use it as an async context manager")
         if self.connection is None:
             raise TransportClosed("the connection to the provider ended; resume_thread() starts it anew")
         return self.connection
@@ -362,5 +389,12 @@ def open(  # noqa: A001  the surface's word
 
     Returns:
         An async context manager that gives the engine.
+
+    Raises:
+        TypeError: an argument is of another type.
     """
+    if not callable(getattr(adapter, "connect", None)):
+        raise TypeError(f"adapter must be a provider such as Codex(...) or Simulated(...), not {type(adapter).__name__}")
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a Policy, not {type(policy).__name__}")
     return Engine(adapter, open_journal(journal), policy or Policy())

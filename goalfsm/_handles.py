@@ -182,7 +182,10 @@ class FollowUpHandle:
 
         Raises:
             IllegalCommand: it does not wait.
+            TypeError: `position` is no whole number.
         """
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise TypeError(f"position must be an integer, not {type(position).__name__}")
         await self._runtime.command(ev.Move(self.id, position))
 
     async def hold(self, reason: str = "") -> None:
@@ -190,7 +193,11 @@ class FollowUpHandle:
 
         Raises:
             IllegalCommand: its state does not allow it.
+            TypeError: `reason` is no text, or cannot be journaled (then `Unjournalable`).
         """
+        if not isinstance(reason, str):
+            raise TypeError(f"reason must be a string, not {type(reason).__name__}")
+        check_journalable(reason, "reason")
         await self._runtime.command(ev.Hold(self.id, reason))
 
     async def release(self) -> None:
@@ -239,7 +246,7 @@ class FollowUpHandle:
             ValueError: `how` is another word.
         """
         events = {"delivered": ev.ResolveSent, "resend": ev.Resend, "discard": ev.ResolveDrop}
-        if how not in events:
+        if not isinstance(how, str) or how not in events:
             raise ValueError(f"resolve takes one of {', '.join(events)}, not {how!r}")
         await self._runtime.command(events[how](self.id))
 
@@ -585,6 +592,9 @@ class Thread:
         ended, is told here as well. It ends with the engine.
         """
         reader = Reader()
+        if self._runtime.engine.closed:
+            # Nobody is left to end a reader that comes after the engine's end.
+            reader.end()
         self._runtime.watchers.append(reader)
         try:
             while (event := await reader.next()) is not None:

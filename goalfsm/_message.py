@@ -129,12 +129,14 @@ def content_of(
     """Check what a host submits and make it a value.
 
     Raises:
-        TypeError: the text is not text, or a value cannot be journaled (then `Unjournalable`, with its path).
+        TypeError: an argument is of another type, or a value cannot be journaled (then `Unjournalable`, with its path).
         ValueError: `when` is not auto, steer or queue, or `expires_in` is not positive.
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a string, not {type(text).__name__}")
     check_journalable(text, "text")
+    if isinstance(attachments, str | Mapping) or not isinstance(attachments, Sequence):
+        raise TypeError(f"attachments must be a list of provider input items, not {type(attachments).__name__}")
     items = list(attachments)
     check_journalable(items, "attachments")
     for index, item in enumerate(items):
@@ -144,7 +146,9 @@ def content_of(
     check_journalable(meta, "meta")
     if when not in tuple(When):
         raise ValueError(f"when must be one of {', '.join(When)}, not {when!r}")
-    if expires_in is not None and not expires_in > 0:
+    if expires_in is not None and (isinstance(expires_in, bool) or not isinstance(expires_in, int | float)):
+        raise TypeError(f"expires_in must be a number of seconds, not {type(expires_in).__name__}")
+    if expires_in is not None and not 0 < expires_in < math.inf:
         raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
     return Content(text, tuple(items), display, meta, When(when), expires_in)
 

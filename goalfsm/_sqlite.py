@@ -38,7 +38,7 @@ class SqliteJournal:
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = 5.0) -> None:
         self.path = os.fspath(path)
-        if self.path in {"", ":memory:"}:
+        if self.path in {"", ":memory:"} or "\0" in self.path:
             raise JournalError(f"journal {self.path!r} names no file; give a path, or None for a journal in memory")
         self._busy_timeout = busy_timeout
         self._writer: Writer | None = None

@@ -272,6 +272,10 @@ class ThreadRuntime:
             if isinstance(error, StaleOwner):
                 self._let_go(error)
             command.finish(error=error)
+        except Exception as error:
+            # It ends the thread; its caller learns the true reason, as everybody after it does.
+            command.finish(error=GoalfsmError(f"thread {self.id} stopped after an internal error: {error!r}"))
+            raise
         finally:
             if not command.done.is_set():
                 command.finish(error=TransportClosed("the engine is closed"))

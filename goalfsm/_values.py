@@ -53,6 +53,13 @@ class When(StrEnum):
     QUEUE = "queue"
 
 
+def _is_seconds(_timeouts: object, field: attrs.Attribute[float], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"timeouts.{field.name} must be a number of seconds, not {type(value).__name__}")
+    if not value > 0:
+        raise ValueError(f"timeouts.{field.name} must be a positive number of seconds, not {value!r}")
+
+
 @attrs.frozen
 class Timeouts:
     """Every limit of time, in seconds (decisions 7).
@@ -70,16 +77,16 @@ class Timeouts:
         lease: without a heartbeat for so long, the holder of a thread counts as gone.
     """
 
-    call: float = 3.0
-    start: float = 30.0
-    answer: float = 10.0
-    read_back: float = 5.0
-    quiet: float = 0.5
-    silence: float = 1800.0
-    stop: float = 15.0
-    exit: float = 4.0
-    hand_over: float = 10.0
-    lease: float = 3.0
+    call: float = attrs.field(default=3.0, validator=_is_seconds)
+    start: float = attrs.field(default=30.0, validator=_is_seconds)
+    answer: float = attrs.field(default=10.0, validator=_is_seconds)
+    read_back: float = attrs.field(default=5.0, validator=_is_seconds)
+    quiet: float = attrs.field(default=0.5, validator=_is_seconds)
+    silence: float = attrs.field(default=1800.0, validator=_is_seconds)
+    stop: float = attrs.field(default=15.0, validator=_is_seconds)
+    exit: float = attrs.field(default=4.0, validator=_is_seconds)
+    hand_over: float = attrs.field(default=10.0, validator=_is_seconds)
+    lease: float = attrs.field(default=3.0, validator=_is_seconds)
 
 
 Answer = Mapping[str, Any] | str
