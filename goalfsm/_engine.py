@@ -18,7 +18,7 @@ from goalfsm._handles import Thread
 from goalfsm._journal import Journal, Loaded, open_journal
 from goalfsm._lease import await_lease, new_owner
 from goalfsm._log import get_logger
-from goalfsm._recovery import Found, fold, reconcile, reread, resume
+from goalfsm._recovery import Found, fold, reconcile, reread, resume, without_collections
 from goalfsm._thread import ThreadRuntime
 from goalfsm._timers import Timers
 from goalfsm._values import Anomaly, ApprovalRequest, GoalView, Policy
@@ -214,6 +214,9 @@ class Engine:
         """Own a thread under the next epoch; its former owner's next command raises `StaleOwner` (surface 28)."""
         runtime = self._runtimes.pop(thread_id, None)
         if runtime is not None:
+            if runtime.run is not None and not runtime.run.how:
+                # To who follows it, its thread has another owner now; the engine is as open as before.
+                runtime.run.end("detached")
             runtime.close()
         self._taking_over.add(thread_id)
         try:
@@ -228,10 +231,11 @@ class Engine:
         Threads that this engine already uses are left alone. Nothing is sent before `resume_thread`.
         """
         found: list[Found] = []
-        async for thread_id, loaded in self.journal.load_all():
-            if thread_id not in self._runtimes:
-                fold(self, thread_id, loaded)
-            found += Found.of(self._runtimes[thread_id])
+        with without_collections():
+            async for thread_id, loaded in self.journal.load_all():
+                if thread_id not in self._runtimes:
+                    fold(self, thread_id, loaded)
+                found += Found.of(self._runtimes[thread_id])
         return found
 
     def threads(self) -> list[Thread]:
@@ -394,7 +398,7 @@ def open(  # noqa: A001  the surface's word
         TypeError: an argument is of another type.
     """
     if not callable(getattr(adapter, "connect", None)):
-        raise TypeError(f"adapter must be a provider such as Codex(...) or Simulated(...), not {type(adapter).__name__}")
+        raise TypeError(f"adapter must be a provider such as Codex(...), not {type(adapter).__name__}")
     if policy is not None and not isinstance(policy, Policy):
         raise TypeError(f"policy must be a Policy, not {type(policy).__name__}")
     return Engine(adapter, open_journal(journal), policy or Policy())

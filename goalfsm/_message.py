@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import attrs
+import msgspec
 
 from goalfsm._errors import Unjournalable
 from goalfsm._machines import FollowUp
@@ -83,11 +83,10 @@ _CHECKS: dict[type, Callable[[Any, str, int], None]] = {
 }
 
 
-@attrs.frozen
-class Content:
-    """What a person wrote, and what goes with it.
+class Content(msgspec.Struct, frozen=True):
+    """What a person wrote, and what goes with it; a restart makes very many of them (decisions 23).
 
-    Args:
+    Attributes:
         text: goes to the provider verbatim, as one text input.
         attachments: further provider input items.
         display: what views and notices show instead of the text; never sent.
@@ -109,7 +108,9 @@ class Content:
 
     def record(self) -> dict[str, Any]:
         """Give it for the journal; parts that stand at their default are left out."""
-        return attrs.asdict(self, recurse=False, filter=lambda field, value: value != field.default)
+        fields = self.__struct_fields__[1:]
+        changed = {f: v for f, d in zip(fields, self.__struct_defaults__, strict=True) if (v := getattr(self, f)) != d}
+        return {"text": self.text, **changed}
 
     @property
     def shown(self) -> Any:

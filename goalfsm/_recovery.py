@@ -6,6 +6,9 @@ back, and only then let queued messages go on.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -26,7 +29,7 @@ from goalfsm._values import GoalStatus
 if TYPE_CHECKING:
     from goalfsm._engine import Engine
 
-__all__ = ["Found", "fold", "fold_thread", "reconcile", "reread", "resume"]
+__all__ = ["Found", "fold", "fold_thread", "reconcile", "reread", "resume", "without_collections"]
 
 WRITER_RETRY_SECONDS = 0.25
 
@@ -60,6 +63,18 @@ class Found:
             for row in open_rows
             if (message := runtime.messages.get(row.id)) is not None
         ]
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Build very many long-lived values at once; every full collection meanwhile would walk them all in vain."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 async def fold_thread(engine: Engine, thread_id: str) -> ThreadRuntime:

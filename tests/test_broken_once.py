@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import goalfsm
-from goalfsm import GoalfsmError, JournalError, Policy, ProviderRefused, TransportClosed, Unjournalable
+from goalfsm import GoalfsmError, JournalError, Policy, ProviderRefused, StaleOwner, TransportClosed, Unjournalable
 from goalfsm._values import Timeouts
 from goalfsm.adapters.simulated import Script, Simulated, gate, say, turn
 
@@ -105,9 +105,9 @@ def test_a_limit_of_time_is_a_positive_number(name):
 
 
 async def test_open_names_an_argument_of_another_type_before_anything_starts():
-    with pytest.raises(TypeError, match="^adapter must be a provider .*, not str$"):
+    with pytest.raises(TypeError, match=r"^adapter must be a provider .*, not str$"):
         goalfsm.open("codex")
-    with pytest.raises(TypeError, match="^policy must be a Policy, not Timeouts$"):
+    with pytest.raises(TypeError, match=r"^policy must be a Policy, not Timeouts$"):
         goalfsm.open(Simulated(), policy=Timeouts())
     with pytest.raises(JournalError, match="names no file"):
         goalfsm.open(Simulated(), journal="a\0b")
@@ -163,3 +163,14 @@ async def test_notices_of_a_closed_engine_end_at_once():
         async with goalfsm.open(Simulated()) as engine:
             thread = await engine.start_thread()
         assert [notice async for notice in thread.notices()] == []
+
+
+async def test_a_goal_whose_thread_was_taken_over_in_the_same_engine_tells_its_followers_so():
+    with anyio.fail_after(LIMIT):
+        async with goalfsm.open(Simulated(Script(turns=[turn(gate("never"), say("x"), kind="goal")]))) as engine:
+            thread = await engine.start_thread()
+            goal = await thread.start_goal("x")
+            await engine.take_over(thread.id)
+            for ask in (goal.result, goal.interrupt):
+                with pytest.raises(StaleOwner):
+                    await ask()
