@@ -111,7 +111,9 @@ class FollowUpHandle:
     @property
     def reason(self) -> str:
         """One sentence: why it is where it is, or what it waits for."""
-        return _words.waiting(self._runtime.core, self._message.row) or self._message.reason
+        message = self._message
+        waiting = _words.waiting(self._runtime.core, message.row)
+        return waiting or _words.not_readable(message.reason, message.unread)
 
     @property
     def position(self) -> int | None:

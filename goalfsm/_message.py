@@ -174,6 +174,7 @@ class Message:
 
     __slots__ = (
         "alarmed", "content", "evidence", "expires_at", "id", "logical", "looking", "position", "reason", "row",
+        "unread",
     )  # fmt: skip
 
     def __init__(self, message_id: str, content: Content, row: FollowUp) -> None:
@@ -186,6 +187,8 @@ class Message:
         self.expires_at: float | None = None
         self.position: int | None = None
         self.looking = False
+        # Why the last look did not decide it: of this process only, since a restart looks again.
+        self.unread = ""
         self.alarmed: frozenset[str] = frozenset()
 
     def become(self, other: Message) -> Message:
@@ -201,6 +204,7 @@ class Message:
 
     def take_told(self, told: Mapping[str, Any]) -> None:
         """Tell people from now on what the journal holds."""
+        self.unread = ""
         self.evidence = told.get("evidence", "")
         self.reason = told.get("reason", "")
         self.logical = told.get("logical", self.logical)

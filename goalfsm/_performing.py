@@ -6,6 +6,7 @@ Called after the step was journaled, in the order of the row. Nothing here suspe
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from goalfsm import effects as fx
@@ -26,14 +27,10 @@ def _call(thread: Any, kind: CallKind, number: int, **options: Any) -> None:
     connection = thread.engine.connection
     if number:
         thread.arm(("call",), thread.engine.policy.timeouts.call, ev.CallLost(number))
-    try:
+    # A connection that just ended tells every thread by itself; the deadline stays for one that does not.
+    with suppress(TransportClosed):
         if connection is not None:
             connection.call(thread.id, kind, number, **options)
-            return
-    except TransportClosed:
-        pass
-    if number:
-        thread.put(ev.CallLost(number))
 
 
 def _clear_goal(thread: Any, effect: fx.ClearGoal, _event: ev.TypedEvent) -> None:

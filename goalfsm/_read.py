@@ -23,6 +23,7 @@ TYPES = ("str", "int", "bool")
 _TOP = ("schema", "machine", "doc", "initial", "unlisted", "states", "events", "effects", "transitions", "picture")
 _ROW = ("from", "event", "to", "if", "clear", "save", "set", "do", "why")
 _IGNORE = ("from", "event", "if", "why")
+LINE_LIMIT = 10_000
 _AT_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
 
 
@@ -48,6 +49,10 @@ def read(path: str | Path) -> tuple[Draft, Spec | None]:
 
 def read_text(text: str, path: str) -> tuple[Draft, Spec | None]:
     """Read the text of a spec; `path` is what problems name."""
+    for at, row in enumerate(text.splitlines(), 1):
+        if len(row) > LINE_LIMIT:
+            words = f"is no spec: a line of {len(row):,} characters, where {LINE_LIMIT:,} are enough for any row"
+            return Draft(path, text, problems=[Problem("GF100", path, at, words)]), None
     try:
         values = tomllib.loads(text)
         draft = Draft(path, text, locate(text))

@@ -59,7 +59,14 @@ class Found:
         """List the messages of a thread that are not settled, in queue order."""
         open_rows = [row for row in runtime.core.rows if row.state not in FINAL_FOLLOW_UP]
         return [
-            cls(runtime.id, row.id, row.state, message.evidence, message.reason, commands_of("follow_up", row.state))
+            cls(
+                runtime.id,
+                row.id,
+                row.state,
+                message.evidence,
+                _words.not_readable(message.reason, message.unread),
+                commands_of("follow_up", row.state),
+            )
             for row in open_rows
             if (message := runtime.messages.get(row.id)) is not None
         ]

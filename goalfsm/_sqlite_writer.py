@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -42,6 +43,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Op | None] = SimpleQueue()
         self._tables: Tables | None = None
+        self._identity: tuple[int, int] | None = None
         self.ready: asyncio.Future[JournalError | None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         # A daemon: a host that forgets to close must still be able to exit; what was acknowledged is on disk.
@@ -68,6 +70,7 @@ class Writer:
         except JournalError as error:
             self._tell([(self.ready, error)])
         else:
+            self._identity = self._file()
             self._tell([(self.ready, None)])
             while self._turn():
                 pass
@@ -104,6 +107,10 @@ class Writer:
     def _commit(self, batch: list[_Op]) -> list[tuple[asyncio.Future[Any], Any]]:
         """Do a batch in one transaction; if that fails, nothing of it is visible and everyone hears why."""
         outcomes: list[tuple[asyncio.Future[Any], Any]] = []
+        if self._file() != self._identity:
+            # SQLite would go on writing a file that no restart will ever find.
+            gone = JournalError(f"journal {self._path} was deleted or replaced while it was open; nothing was written")
+            return [(future, gone) for future, _, _ in batch]
         try:
             tables = self._connected()
             tables.begin()
@@ -120,6 +127,14 @@ class Writer:
             self._roll_back()
             return [(future, explain(self._path, "written", error)) for future, _, _ in batch]
         return outcomes
+
+    def _file(self) -> tuple[int, int] | None:
+        """Which file stands at the path now."""
+        try:
+            found = Path(self._path).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _roll_back(self) -> None:
         """Leave no transaction open; a connection that cannot even roll back is replaced."""

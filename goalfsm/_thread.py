@@ -347,7 +347,7 @@ class ThreadRuntime:
         """Tell people of uncertain messages (all, if none is named) why looking back did not decide them."""
         for message in messages or self.messages.values():
             if message.row.state == "uncertain":
-                message.reason = _words.not_readable(message.reason, words)
+                message.unread = words
 
     def _answered(self, event: ev.TypedEvent) -> None:
         op = self.core.operation

@@ -109,7 +109,7 @@ _LOOKED = "; looking back did not decide it: "
 
 def not_readable(reason: str, words: str) -> str:
     """Add to the reason of a doubt why looking back did not end it; the last look is the one that is told."""
-    return f"{reason.partition(_LOOKED)[0]}{_LOOKED}{words}"
+    return f"{reason}{_LOOKED}{words}" if words else reason
 
 
 _BACKS = {

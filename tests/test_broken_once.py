@@ -174,3 +174,24 @@ async def test_a_goal_whose_thread_was_taken_over_in_the_same_engine_tells_its_f
             for ask in (goal.result, goal.interrupt):
                 with pytest.raises(StaleOwner):
                     await ask()
+
+
+def test_a_journal_that_was_deleted_while_open_takes_nothing_more(tmp_path):
+    async def main():
+        path = tmp_path / "goals.db"
+        async with goalfsm.open(Simulated(), journal=path) as engine:
+            thread = await engine.start_thread()
+            path.unlink()
+            with pytest.raises(goalfsm.JournalError, match="was deleted or replaced while it was open"):
+                await thread.submit("would be lost", id="m")
+            assert thread.follow_ups(all=True) == []
+
+    anyio.run(main)
+
+
+def test_a_spec_with_an_endless_line_is_refused_at_once(tmp_path):
+    path = tmp_path / "bomb.toml"
+    path.write_text("a." * 50_000 + "a = 1\n")
+    (problem,) = goalfsm.check_spec(path)
+    assert problem.code == "GF100"
+    assert "a line of 100,005 characters" in problem.text
