@@ -31,6 +31,9 @@ _STRAY = 0.15
 _PATIENCE = 20.0
 _AGAIN = 0.05
 
+# How the provider says that it died before it had put the thread on record.
+_NOT_ON_RECORD = ("not found", "no rollout found", ".jsonl is empty")
+
 
 @attrs.frozen
 class Job:
@@ -108,7 +111,7 @@ async def load(engine: goalfsm.Engine, thread: goalfsm.Thread) -> bool:
         try:
             await engine.resume_thread(thread.id)
         except ProviderRefused as refused:
-            if "not found" in refused.message or "no rollout found" in refused.message:
+            if any(words in refused.message for words in _NOT_ON_RECORD):
                 return False
             raise
         except TransportClosed:
