@@ -102,6 +102,30 @@ class _Portal:
 
         return self.call(task)
 
+    def stream(
+        self, stream: AsyncGenerator[T, None], interrupted: Callable[[], Awaitable[None]] | None = None
+    ) -> Generator[T, None, None]:
+        """Read an async generator from here; closing this one closes that one.
+
+        Args:
+            stream: the generator, of the engine's loop.
+            interrupted: what a KeyboardInterrupt during a wait calls before it goes on.
+        """
+        try:
+            while True:
+                try:
+                    yield self.call(stream.__anext__)
+                except StopAsyncIteration:
+                    return
+                except KeyboardInterrupt:
+                    if interrupted is not None:
+                        self.call(interrupted)
+                    raise
+        finally:
+            # An engine that was left has ended its streams.
+            if not self.closed:
+                self.call(stream.aclose)
+
 
 class SyncFollowUp:
     """A message; see `FollowUpHandle`."""
@@ -232,20 +256,7 @@ class SyncGoal:
 
         A KeyboardInterrupt while it waits stops the goal, as it does in `result`.
         """
-        stream: AsyncGenerator[StreamEvent, None] = self._handle.events()
-        try:
-            while True:
-                try:
-                    yield self._portal.call(stream.__anext__)
-                except StopAsyncIteration:
-                    return
-                except KeyboardInterrupt:
-                    self._portal.call(self._handle.cancel_joined)
-                    raise
-        finally:
-            # An engine that was left has ended its streams.
-            if not self._portal.closed:
-                self._portal.call(stream.aclose)
+        yield from self._portal.stream(self._handle.events(), self._handle.cancel_joined)
 
     def result(self) -> Result:
         """Wait for the end; a KeyboardInterrupt here stops the goal first; see `GoalHandle.result`."""
@@ -322,16 +333,7 @@ class SyncThread:
 
     def notices(self) -> Generator[StreamEvent, None, None]:
         """Read what becomes of this thread's messages; see `Thread.notices`."""
-        stream: AsyncGenerator[StreamEvent, None] = self._handle.notices()
-        try:
-            while True:
-                try:
-                    yield self._portal.call(stream.__anext__)
-                except StopAsyncIteration:
-                    return
-        finally:
-            if not self._portal.closed:
-                self._portal.call(stream.aclose)
+        yield from self._portal.stream(self._handle.notices())
 
     def goal(self) -> GoalView | None:
         """Give the persisted goal; see `Thread.goal`."""
